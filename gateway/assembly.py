@@ -277,7 +277,7 @@ def assemble(
     memory = memory_of(settings, spark, views, versions)
     commands = own_statements(settings, spark, views, versions, refreshes)
     usages, unanswered = Usages(SHAPES_MAX), Unanswered(SHAPES_MAX if settings.rewrite.advice else 0)
-    rewriting = rewriting_of(settings, spark, views, refreshes)
+    rewriting = rewriting_of(settings, spark, views, versions.janitor, refreshes)
     routing = routed(settings, spark, views, versions, refreshes, rewriting, usages, unanswered, audit, results)
     own = OwnStatements(commands, routing.rewrites, routing.version_reads, routing.invokers)
     service = serve(settings, engine, spark, audit, views, routing, own, results)
@@ -704,7 +704,7 @@ def kept_versions(settings: Settings, spark: AtSpark, views: Views) -> KeptVersi
     readers = Readers()
     numbers = VersionNumbers(views.catalog, views.fence)
     compaction = Compaction(views.catalog, views.settlement, metastore)
-    removal = Removal(views.catalog, views.settlement, compaction, metastore)
+    removal = Removal(views.catalog, views.settlement, compaction, metastore, spark.looks)
     janitor = Janitor(removal, readers, views.fence, kept.retention)
     versions = VersionLookup(janitor, readers, metastore, KeptLimits(kept.max_count, kept.max_bytes))
     return KeptVersions(readers, numbers, janitor, versions)
@@ -835,7 +835,7 @@ def own_statements(
             settings.rewrite.new_views,
             Security.INVOKER if settings.access.security == "invoker" else None,
             _runs_as_owner(settings),
-            settings.storage.iceberg_catalog,
+            {"iceberg": settings.storage.iceberg_catalog, "delta": settings.storage.delta_catalog},
             settings.storage.iceberg_view_metadata,
         ),
     )
@@ -984,7 +984,7 @@ class Rewriting:
     rights: ReadersRights
 
 
-def rewriting_of(settings: Settings, spark: AtSpark, views: Views, refreshes: Refreshes) -> Rewriting:
+def rewriting_of(settings: Settings, spark: AtSpark, views: Views, janitor: Janitor, refreshes: Refreshes) -> Rewriting:
     partly_stale = PartlyStale(
         views.catalog,
         views.inspector,
@@ -1004,7 +1004,8 @@ def rewriting_of(settings: Settings, spark: AtSpark, views: Views, refreshes: Re
         views.catalog, spark.metastore, views.inspector, refreshes.proposer, lambda: spark.habits.caches_listings
     )
     candidates = Candidates(views.catalog, views.schemas, keys)
-    return Rewriting(candidates, Measures(spark.metastore), prover, partly_stale, ProofSessions(spark.plans), rights)
+    measures = Measures(spark.metastore, janitor.readable)
+    return Rewriting(candidates, measures, prover, partly_stale, ProofSessions(spark.plans), rights)
 
 
 def routed(

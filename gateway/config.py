@@ -536,6 +536,12 @@ class Storage:
         "Its cache-enabled must be false. Empty: USING ICEBERG is refused.",
         _catalog_name,
     )
+    delta_catalog: str = _setting(
+        "",
+        "Spark's catalog with the Delta tables of materialized views that are created USING DELTA: spark_catalog, if "
+        "its class is that of Delta Lake. Empty: USING DELTA is refused.",
+        _catalog_name,
+    )
     iceberg_view_metadata: bool = _setting(
         False,
         "Whether views that are created USING ICEBERG from now on have what the draft of Iceberg's specification of "

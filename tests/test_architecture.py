@@ -107,7 +107,7 @@ ROOMS = {
         ),
     ),
     "gateway.mv": (
-        *("ports", "concurrency", "subscribers", "many", "model", "freshness", "catalog"),
+        *("ports", "temporary_settings", "concurrency", "subscribers", "many", "model", "freshness", "catalog"),
         *("formats", "observation", "versions", "memory", "refresh", "rewriting", "jobs", "statements"),
     ),
     "gateway.service": (

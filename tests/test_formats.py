@@ -16,14 +16,16 @@ WORDS = re.compile(r"iceberg|(?<!time)delta", re.IGNORECASE)
 """What a name or a text of a module does not contain."""
 EXACTLY = frozenset({"hive", "jdbc"})
 """What a text of a module is not. Many contain these: HiveServer2, URLs."""
-THEIRS = ("gateway.mv.formats.", *(f"sql.texts.{name}_texts" for name in ("delta", "hive", "iceberg")))
+THEIRS = (
+    "gateway.mv.formats.",
+    *(f"sql.texts.{name}_texts" for name in ("delta", "hive", "iceberg")),
+    *(f"sql.texts.{name}" for name in ("delta_rows", "iceberg_rows", "open_formats")),
+)
 """The modules of formats, and those with their statements, which only they import."""
 SCOPE = ("gateway.mv.", "gateway.service.", "gateway.spark.", "sql.")
 MAY_NAME_THEM = {
     "sql.names": "reads the names of tables: paths, and parts of a table",
-    "sql.texts.open_rows": "rows of views in a table of a format that other engines read",
     "sql.proof.understood_classes": "what plans say of the state of a table that is read",
-    "gateway.mv.statements.admission": "the name of a setting, in an error",
     "sql.spark_settings": "the names of Spark's settings",
     "sql.grammar.view_properties": "the prefixes of Spark's table properties",
     "gateway.spark.metastore": "reads what Spark's description of a Hive table has besides",

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from sql.grammar.cursor import Grammar, listed
 from sql.statement import Clustering, Distribution, Partitioning
-from sql.texts import open_rows
+from sql.texts.open_formats import OPEN_FORMATS
 
 FORMATS = ("PARQUET", "ORC")
-TABLE_FORMATS = tuple(each.upper() for each in open_rows.FORMATS)
+TABLE_FORMATS = tuple(each.upper() for each in OPEN_FORMATS)
 UNITS = ("HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
 """The units that date_trunc may truncate to in a partitioning."""
 

@@ -492,23 +492,24 @@ def analyze(storage: TableName, rest: str) -> str:
     return f"ANALYZE TABLE {storage.quoted} {rest}"
 
 
-def measure_versions(shown: Iterable[tuple[TableName, Shown, StorageLayout]]) -> str:
-    """Rows of (storage, version, rows, bytes) for each version with rows; reads no column. Rows of earlier versions
-    that a view shows count for its current version."""
+def measure_versions(kept: Iterable[tuple[TableName, Sequence[Shown], StorageLayout]]) -> str:
+    """Rows of (storage, version, rows, bytes) for each version with rows; reads no column. Of each view, what its
+    versions show that are kept, the current one last; rows of earlier versions that it shows count for that one."""
     return " UNION ALL ".join(
-        layout.open.measure(storage)
+        f"SELECT {safe_literal(storage.table)} AS storage, version, n, bytes FROM "
+        f"({layout.open.sizes((each.number, each.snapshot) for each in shown)})"
         if layout.open is not None
         else f"SELECT {safe_literal(storage.table)} AS storage, version, sum(n) AS n, sum(bytes) AS bytes FROM ("
-        f"SELECT {_counted_as(version, layout)} AS version, _metadata.file_path AS path, "
+        f"SELECT {_counted_as(shown[-1], layout)} AS version, _metadata.file_path AS path, "
         f"max(_metadata.file_size) AS bytes, count(*) AS n FROM {storage.quoted} GROUP BY 1, 2) GROUP BY version"
-        for storage, version, layout in shown
+        for storage, shown, layout in kept
     )
 
 
 def measure_shown(storage: TableName, shown: Iterable[Shown], layout: StorageLayout) -> str:
     """Rows of (version, rows, bytes) with what each version shows; reads no column."""
     if layout.open is not None:
-        return " UNION ALL ".join(layout.open.measure_one(version.number, version.snapshot) for version in shown)
+        return layout.open.sizes((version.number, version.snapshot) for version in shown)
     return " UNION ALL ".join(
         f"SELECT {version.number} AS version, sum(n) AS n, sum(bytes) AS bytes FROM ("
         f"SELECT _metadata.file_path AS path, max(_metadata.file_size) AS bytes, count(*) AS n FROM {storage.quoted} "
@@ -517,10 +518,11 @@ def measure_shown(storage: TableName, shown: Iterable[Shown], layout: StorageLay
     )
 
 
-def stored_bytes(storage: TableName, layout: StorageLayout) -> str:
-    """One row: the bytes of all files of a storage table; NULL if it has none."""
+def stored_bytes(storage: TableName, shown: Iterable[Shown], layout: StorageLayout) -> str:
+    """One row: the bytes of all files of a storage table, of which versions show these contents; NULL if it has
+    none."""
     if layout.open is not None:
-        return layout.open.bytes()
+        return layout.open.bytes(each.snapshot for each in shown if each.snapshot)
     return (
         f"SELECT sum(bytes) FROM (SELECT _metadata.file_path AS path, max(_metadata.file_size) AS bytes "
         f"FROM {storage.quoted} GROUP BY 1)"

@@ -1,96 +1,142 @@
-"""Rows of a view in a table of Iceberg or Delta that other engines read: each version is one commit of it.
+"""Rows of a view in a table that other engines read: each version is one commit of it.
 
-The storage table in spark_catalog has the view's properties and no rows then.
+The storage table in spark_catalog has the view's properties and no rows then. A class for each format says what differs
+(`iceberg_rows`, `delta_rows`).
 Tests: `test_open_rows`.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from sql.names import TableName, quote
-from sql.texts.literals import safe_literal, string_token
+from sql.texts.literals import string_token
 
-ICEBERG = "iceberg"
-FORMATS = (ICEBERG,)
 ROWS_SUFFIX = "__rows"
 """What follows a view's id in the name of its table of rows."""
 TAG = "freshgate-version"
 """What a commit says of itself: the version of the view whose rows it has written."""
-STATE, STORAGE_TABLE = "refresh-state", "storage-table"
-"""What the draft calls the property of snapshots with the states of base tables, and that of the view."""
-PROPERTY = "spark.sql.iceberg.snapshot-property."
-"""Settings that begin with this are noted in the snapshots that the session makes."""
-CENTURY_MS = 100 * 365 * 86_400_000
-_PROPERTIES: Mapping[str, Mapping[str, str]] = {
-    # Only the gateway may expire a snapshot: the one that readers see need not be the last. The file format is named
-    # because a catalog may have another default.
-    ICEBERG: {
-        "format-version": "2",
-        "write.format.default": "parquet",
-        "history.expire.max-snapshot-age-ms": str(CENTURY_MS),
-        "write.metadata.delete-after-commit.enabled": "true",
-    }
-}
 STATIC: Mapping[str, str] = {"spark.sql.sources.partitionOverwriteMode": "static"}
 """In dynamic mode, an overwrite without rows replaces nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class OpenRows:
+class Commit:
+    """One commit of a table of rows."""
+
+    snapshot: str
+    """What VERSION AS OF takes."""
+    parent: str
+    """The commit whose rows it has changed, or has with other files. Empty: it is the first one."""
+    rewrites: bool
+    """It has the rows of its parent, perhaps in other files, as a compaction leaves."""
+    version: int | None
+    """The version whose rows it has written; None if another writer has made it."""
+    added: int
+    files: int
+    bytes: int
+    current: bool
+    """What readers that name no commit see."""
+    identity: str
+    """What no commit of another table of this name has."""
+    keeps: bool = False
+    """It has exactly the files of its parent."""
+    removes: bool = True
+    """Files have perhaps left the table with it."""
+    at: int = 0
+    """When it was made, in milliseconds since the epoch; 0: the format need not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """The files of the rows to which a commit adds."""
+
+    files: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Expiry:
+    """What removes commits that nobody needs, as far as it may be done now."""
+
+    statement: str = ""
+    """Empty: there is nothing to do."""
+    until: int = 0
+    """Files are removed that nobody has needed since then (milliseconds since the epoch); 0: the commits are named."""
+    again_seconds: float = 0.0
+    """When more may be removed; 0: nothing is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What decides how old commits must be that go. Times are milliseconds since the epoch."""
+
+    now: int
+    done: int = 0
+    """The `until` of the last expiry."""
+    idle: bool = True
+    """Whether no refresh writes rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRows(ABC):
     """The table that holds a view's rows."""
 
-    format: str
+    format: ClassVar[str]
+    """The word after USING."""
+    upkeep: ClassVar[Mapping[str, str]] = {}
+    """The settings of a session that lists, expires and rolls back commits."""
+
     table: TableName
     described: bool = False
-    """Whether it has what the draft of Iceberg's specification of materialized views asks for: a view beside the table,
-    and the states of the base tables in the summaries of snapshots."""
+    """Whether it tells other engines of the view, as a draft of the format says."""
 
     def at(self, snapshot: str) -> str:
         """The rows as a commit left them, for FROM. Without a snapshot, a view that has never been built: no rows."""
         return f"{self.table.quoted} VERSION AS OF {int(snapshot)}" if snapshot else self.table.quoted
 
-    def create(self, definition: TableName, comment: str | None) -> str:
+    # --- the table -------------------------------------------------------------------------------------
+
+    def create(self, definition: TableName, columns: Sequence[str], comment: str | None) -> str:
         """Creates the table, without rows."""
-        listed = ", ".join(f"{string_token(key)} = {string_token(value)}" for key, value in self._properties)
+        properties = self._properties(columns).items()
+        listed = ", ".join(f"{string_token(key)} = {string_token(value)}" for key, value in properties)
         said = "" if comment is None else f" COMMENT {string_token(comment)}"
         return (
             f"CREATE TABLE IF NOT EXISTS {self.table.quoted} USING {self.format}{said} TBLPROPERTIES ({listed}) "
             f"AS SELECT * FROM {definition.quoted} LIMIT 0"
         )
 
-    @property
-    def _properties(self) -> Iterable[tuple[str, str]]:
-        return _PROPERTIES[self.format].items()
+    @abstractmethod
+    def _properties(self, columns: Sequence[str]) -> Mapping[str, str]:
+        """The properties of a table with these columns: nobody but the gateway may remove a commit."""
 
     def create_database(self) -> str:
         return f"CREATE DATABASE IF NOT EXISTS {quote(self.table.catalog)}.{quote(self.table.database)}"
 
-    @property
-    def view(self) -> TableName:
-        """Where the definition is, as a view of the catalog."""
-        return replace(self.table, table=self.table.table.removesuffix(ROWS_SUFFIX))
-
-    def create_view(self, query: str, columns: Iterable[str]) -> str:
-        """Creates the view, for a session in which the query means what it does for the materialized view."""
-        named = string_token(f"{self.table.database}.{self.table.table}")
-        return (
-            f"CREATE OR REPLACE VIEW {self.view.quoted} ({', '.join(map(quote, columns))}) "
-            f"TBLPROPERTIES ('{STORAGE_TABLE}' = {named}) AS {query}"
-        )
-
-    def drop_view(self) -> str:
-        return f"DROP VIEW IF EXISTS {self.view.quoted}"
-
+    @abstractmethod
     def drop(self) -> str:
-        """Drops the table with its files, which some catalogs keep otherwise."""
-        return f"DROP TABLE IF EXISTS {self.table.quoted} PURGE"
+        """Drops the table with its files."""
 
-    def settings(self, version: int, state: str = "") -> dict[str, str]:
-        """The settings of a session that writes a version. `state`: as `refresh_state`; empty if it is not known."""
-        return {**STATIC, PROPERTY + TAG: str(version), **({PROPERTY + STATE: state} if state else {})}
+    @classmethod
+    @abstractmethod
+    def asked(cls, catalog: str) -> str:
+        """The setting of Spark that tells whether a catalog can have such tables."""
+
+    @classmethod
+    @abstractmethod
+    def unfit(cls, catalog: str, value: str) -> str:
+        """Why the catalog cannot have them, by that setting's value, and what to do; empty if it can."""
+
+    # --- writing ---------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def settings(self, version: int, before: Before, state: str = "") -> dict[str, str]:
+        """The settings of a session that writes a version, in addition to rows that have been there `before`. `state`:
+        of the base tables, for others to read; empty if it is not known."""
 
     def insert(self, columns: Iterable[str], relation: str, order: str, *, appends: bool) -> str:
         """Writes rows of a relation: instead of all that are there, or in addition to them."""
@@ -100,124 +146,35 @@ class OpenRows:
 
     # --- commits ---------------------------------------------------------------------------------------
 
-    def _below(self, name: str) -> str:
-        return f"{self.table.quoted}.{quote(name)}"
-
+    @abstractmethod
     def commits(self) -> str:
-        """Rows as `read_commits` reads them, in any order."""
-        number = ", ".join(
-            f"CAST(summary[{safe_literal(key)}] AS BIGINT)"
-            for key in (TAG, "added-records", "total-records", "total-data-files", "total-files-size")
-        )
-        return (
-            f"SELECT snapshot_id, parent_id, operation, {number}, "
-            f"snapshot_id = (SELECT max(snapshot_id) FROM {self._below('refs')} WHERE name = 'main') "
-            f"FROM {self._below('snapshots')}"
-        )
+        """Lists commits: all, or the latest."""
 
-    def expire(self, snapshots: Iterable[str]) -> str:
-        """Removes at least one commit, with the files that only it has."""
-        listed = ", ".join(f"{int(each)}L" for each in snapshots)
-        return f"{self._call('expire_snapshots')}, snapshot_ids => array({listed}))"
+    def further(self, found: Mapping[str, Commit], needed: Set[str]) -> str:
+        """Lists commits as far back as all that are `needed`; empty if all that there are have been found."""
+        return ""
 
+    @abstractmethod
+    def read(self, columns: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> dict[str, Commit]:
+        """The answer to `commits` or `further`, by snapshot."""
+
+    @abstractmethod
+    def expiry(self, found: Mapping[str, Commit], gone: Sequence[str], needed: Set[str], past: Past) -> Expiry:
+        """What removes the commits that are `gone`, and keeps those that are `needed`."""
+
+    @abstractmethod
     def roll_back(self, snapshot: str) -> str:
-        """Makes an earlier commit the current one again."""
-        return f"{self._call('rollback_to_snapshot')}, snapshot_id => {int(snapshot)}L)"
-
-    def _call(self, procedure: str) -> str:
-        named = f"{quote(self.table.database)}.{quote(self.table.table)}"
-        return f"CALL {quote(self.table.catalog)}.system.{procedure}(table => {safe_literal(named)}"
+        """Makes what readers see those rows again that an earlier commit had."""
 
     # --- sizes -----------------------------------------------------------------------------------------
 
-    def measure(self, storage: TableName) -> str:
-        """Rows of (storage, version, rows, bytes) of each version that is kept."""
-        return (
-            f"SELECT {safe_literal(storage.table)} AS storage, CAST(summary['{TAG}'] AS BIGINT) AS version, "
-            f"{_TOTALS} FROM {self._below('snapshots')} WHERE summary['{TAG}'] IS NOT NULL"
-        )
+    @abstractmethod
+    def sizes(self, versions: Iterable[tuple[int, str]]) -> str:
+        """Rows of (version, rows, bytes): what each of these versions shows, of which the snapshot is given."""
 
-    def measure_one(self, number: int, snapshot: str) -> str:
-        """A row of (version, rows, bytes)."""
-        found = f"WHERE snapshot_id = {int(snapshot)}" if snapshot else "WHERE false"
-        return f"SELECT {number} AS version, {_TOTALS} FROM {self._below('snapshots')} {found}"
-
-    def bytes(self) -> str:
-        """One row: the bytes of all files that a kept commit has."""
-        return (
-            "SELECT sum(bytes) FROM (SELECT file_path, max(file_size_in_bytes) AS bytes "
-            f"FROM {self._below('all_data_files')} GROUP BY 1)"
-        )
-
-
-_TOTALS = (
-    "CAST(summary['total-records'] AS BIGINT) AS n, CAST(coalesce(summary['total-files-size'], '0') AS BIGINT) AS bytes"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class SourceState:
-    """The state of an Iceberg table that a refresh reads, or an earlier one."""
-
-    table: TableName
-    uuid: str
-    snapshot: int
-
-
-def refresh_state(sources: Iterable[SourceState], started_ms: int) -> str:
-    """The record of the draft, as JSON. The view has one version while its rows have this table."""
-    states = [
-        {
-            "type": "table",
-            "catalog": each.table.catalog,
-            "namespace": each.table.database.split("."),
-            "name": each.table.table,
-            "uuid": each.uuid,
-            "snapshot-id": each.snapshot,
-        }
-        for each in sources
-    ]
-    record = {"view-version-id": 1, "source-states": states, "refresh-start-timestamp-ms": started_ms}
-    return json.dumps(record, separators=(",", ":"))
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """One commit of a table of rows."""
-
-    snapshot: str
-    parent: str
-    """Empty: it is the first one."""
-    rewrites: bool
-    """It has other files with the rows of its parent, as a compaction leaves."""
-    version: int | None
-    """The version whose rows it has written; None if another writer has made it."""
-    added: int
-    rows: int
-    files: int
-    bytes: int
-    current: bool
-    """What readers that name no commit see."""
-
-
-def read_commits(rows: Iterable[tuple[object, ...]]) -> dict[str, Commit]:
-    """The answer to `OpenRows.commits`, by snapshot."""
-    found = {}
-    for snapshot, parent, operation, version, *counts, current in rows:
-        rewrites = operation == "replace"
-        added, total, files, size = (int(str(each or 0)) for each in counts)
-        found[str(snapshot)] = Commit(
-            str(snapshot),
-            "" if parent is None else str(parent),
-            rewrites,
-            None if version is None or rewrites else int(str(version)),
-            added,
-            total,
-            files,
-            size,
-            bool(current),
-        )
-    return found
+    @abstractmethod
+    def bytes(self, snapshots: Iterable[str]) -> str:
+        """One row: the bytes of all files that these commits have, or the current one."""
 
 
 def written_last(commits: Mapping[str, Commit]) -> Commit | None:

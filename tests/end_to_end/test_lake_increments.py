@@ -66,9 +66,8 @@ class Lake:
 def gateway(lake_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     home = tmp_path_factory.mktemp("increments")
     upstream = f"{lake_engine.host}:{lake_engine.port}"
-    running = Gateway(
-        home / "gateway.log", upstream=upstream, **{"staleness.probe_interval": 0, "storage.iceberg_catalog": OPEN}
-    )
+    catalogs = {"storage.iceberg_catalog": OPEN, "storage.delta_catalog": "spark_catalog"}
+    running = Gateway(home / "gateway.log", upstream=upstream, **{"staleness.probe_interval": 0, **catalogs})
     yield running
     running.stop()
 
@@ -275,12 +274,16 @@ def test_iceberg_columns_that_change_without_a_snapshot(lake: Lake) -> None:
             lake.expect(mode, made)
 
 
-def test_rows_that_other_engines_read(lake: Lake) -> None:
+COMPACT = {"ICEBERG": f"CALL {OPEN}.system.rewrite_data_files(table => '{{}}')", "DELTA": "OPTIMIZE {}"}
+
+
+@pytest.mark.parametrize("word", ["ICEBERG", "DELTA"])
+def test_rows_that_other_engines_read(lake: Lake, word: str) -> None:
     name = table(lake, "parquet")
     made = {view: text.format(t=name) for view, text in (("grouped", GROUPS), ("filtered", FILTER), ("kept", HAVING))}
     shared = dict[str, str]()
     for view, definition in made.items():
-        clauses = "REFRESH INCREMENTAL FALLBACK USING ICEBERG"
+        clauses = f"REFRESH INCREMENTAL FALLBACK USING {word}"
         lake.run(f"CREATE MATERIALIZED VIEW {lake.name}.{view} {clauses} AS {definition}")
         described = {str(row[0]): str(row[1]) for row in rows(lake.through, f"DESCRIBE EXTENDED {lake.name}.{view}")}
         shared[view] = described["Storage Table"]
@@ -300,6 +303,13 @@ def test_rows_that_other_engines_read(lake: Lake) -> None:
     check()
     first = rows(lake.through, f"SELECT count(*) FROM {lake.name}.filtered VERSION AS OF 1")
     assert first == rows(lake.through, f"SELECT count(*) FROM ({made['filtered']}) WHERE id < 100")
+    check_sizes(lake, made)
+    # A compaction changes nothing for readers, and a refresh by rows continues after it.
+    rows(lake.direct, COMPACT[word].format(shared["filtered"].removeprefix(f"{OPEN}.")))
+    lake.check(by_rows)
+    lake.run(insert(name, 200, 10))
+    lake.expect("INCREMENTAL", by_rows)
+    check()
     # What others do to the table is found, and undone.
     rows(lake.direct, f"DELETE FROM {shared['filtered']} WHERE id < 100")
     rows(lake.direct, f"INSERT INTO {shared['kept']} VALUES ('evil', 1)")
@@ -309,7 +319,29 @@ def test_rows_that_other_engines_read(lake: Lake) -> None:
     lake.run(f"TRUNCATE TABLE {name}")
     lake.check(made)
     check()
-    lake.run(f"DROP MATERIALIZED VIEW {lake.name}.kept")
-    assert shared["kept"].rpartition(".")[2] not in {
-        str(row[1]) for row in rows(lake.direct, f"SHOW TABLES IN {OPEN}.{shared['kept'].split('.')[1]}")
-    }
+    lake.run(f"ALTER MATERIALIZED VIEW {lake.name}.kept RENAME TO renamed")
+    assert rows(lake.through, f"SELECT item, s FROM {lake.name}.renamed") == []
+    lake.run(f"CREATE OR REPLACE MATERIALIZED VIEW {lake.name}.filtered USING {word} AS {made['filtered']}")
+    lake.check({"filtered": made["filtered"]})
+    lake.run(f"DROP MATERIALIZED VIEW {lake.name}.renamed")
+    database, _, dropped = shared["kept"].rpartition(".")
+    there = {str(row[1]) for row in rows(lake.direct, f"SHOW TABLES IN {database}")}
+    assert shared["grouped"].rpartition(".")[2] in there
+    assert dropped not in there
+
+
+def check_sizes(lake: Lake, definitions: Mapping[str, str]) -> None:
+    """The sizes of the kept versions are known."""
+    for view, definition in definitions.items():
+        shown = rows(lake.through, f"SHOW MATERIALIZED VIEW VERSIONS {lake.name}.{view}")
+        (count,) = rows(lake.through, f"SELECT count(*) FROM ({definition})")[0]
+        assert int(shown[0][6]) == count, shown
+        assert all(int(row[7]) > 0 for row in shown), shown
+        (found,) = rows(
+            lake.through,
+            "SELECT row_count, size_bytes, versions_kept FROM freshgate.materialized_views "
+            f"WHERE database_name = '{lake.name}' AND name = '{view}'",
+        )
+        assert found[0] == count, found
+        assert found[1] > 0, found
+        assert found[2] >= 1, found

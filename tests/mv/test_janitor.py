@@ -73,7 +73,9 @@ def janitor_of(spark: StoredPartitions, shown: Shown, readers: Readers, retentio
     kept = Kept(shown, frozenset(), CURRENT + 1)
     catalog = SimpleNamespace(kept=lambda _: kept, lock_of=lambda _: asyncio.Lock())
     nobody = SimpleNamespace(verify_id=verify)
-    removal = Removal(cast(Any, catalog), cast(Any, nobody), cast(Any, nobody), cast(Metastore, spark))
+    removal = Removal(
+        cast(Any, catalog), cast(Any, nobody), cast(Any, nobody), cast(Metastore, spark), cast(Any, spark)
+    )
     janitor = Janitor(removal, readers, cast(Fence, spark), retention_seconds)
     readers.released.add(janitor.released)
     return janitor

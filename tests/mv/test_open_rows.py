@@ -1,49 +1,78 @@
-"""Views whose rows other engines read: each version is one commit of a table of Iceberg."""
+"""Views whose rows other engines read: each version is one commit of a table of Iceberg or Delta."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from fake_spark import Answer
 from hypothesis import given
 from hypothesis import strategies as st
-from warehouse import House, Report, Warehouse
+from warehouse import House, Report, Warehouse, WarehouseSession
 
 from gateway.config import Settings
 from gateway.errors import DefinitionRefused, FreshgateError, NotAllowed, RefreshFailed, StatementFailed
 from gateway.mv.formats import open_tables
 from gateway.mv.model import properties as stored
-from gateway.mv.model.view import Cause, MaterializedView, TriggerMode
+from gateway.mv.model.view import Cause, Leftover, MaterializedView, TriggerMode
 from sql.names import Namespace, TableName
 from sql.texts import maintenance
-from sql.texts.open_rows import PROPERTY, OpenRows, read_commits, written_last
+from sql.texts.delta_rows import METADATA
+from sql.texts.iceberg_rows import PROPERTY, IcebergRows
+from sql.texts.open_rows import Before, written_last
 from sql.texts.storage_layout import Shown, StorageLayout
 
-CREATE = "CREATE MATERIALIZED VIEW s.m {}USING ICEBERG AS SELECT a FROM s.t"
+CREATE = "CREATE MATERIALIZED VIEW s.m {}USING {} AS SELECT a FROM s.t"
 STORAGE = TableName("freshgate_storage", "s__m__0a1b2c3d")
-ROWS = OpenRows("iceberg", TableName("freshgate_storage", "s__m__0a1b2c3d__rows", "shared"))
+ROWS = IcebergRows(TableName("freshgate_storage", "s__m__0a1b2c3d__rows", "shared"))
 LAYOUT = StorageLayout(open=ROWS)
+HOUR = 3_600_000
 
 
-class Lake(Warehouse):
-    """Has one table of Iceberg, of which it knows the commits."""
+@dataclass(frozen=True)
+class Made:
+    """A commit of the fake table."""
+
+    parent: int | None
+    operation: str
+    tag: int | None
+    files: frozenset[int]
+    at: int
+    said: str | None = None
+    target: int | None = None
+
+
+class Lake(Warehouse, ABC):
+    """Has one table of rows, of which it knows the commits and the files."""
+
+    word: str
+    """After USING."""
+    overwrite: str
+    append: str
+    """What the format calls these operations."""
+    compaction: str
+    settings: Mapping[str, str]
+    """Spark's answers to SET."""
 
     def __init__(self) -> None:
         super().__init__()
         self.table("s.t")
         self.exists = False
-        self.cached = "false"
-        self.commits: dict[int, tuple[int | None, str, int | None]] = {}
-        """By snapshot: parent, operation and tag."""
+        self.commits: dict[int, Made] = {}
         self.head: int | None = None
         self.made = 0
-        self.tag: int | None = None
+        self.disk: set[int] = set()
+        """The files that are there."""
+        self.now = 1_800_000_000_000
+        self.said: str | None = None
+        """What commits of the session say of themselves."""
         self.modes: list[str] = []
         self.left = -1
         """How many statements succeed before one fails; -1: all do."""
@@ -54,10 +83,62 @@ class Lake(Warehouse):
         self.views: list[str] = []
         """What happened to the view beside the table."""
 
-    def commit(self, operation: str, tag: int | None) -> None:
+    # --- the table -------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def tag(self) -> int | None: ...
+
+    @abstractmethod
+    def is_about_rows(self, sql: str) -> bool:
+        """Whether a statement reads or changes the table of rows, or its catalog."""
+
+    @abstractmethod
+    def listed(self, sql: str) -> Answer | None:
+        """The commits, if the statement lists them."""
+
+    @abstractmethod
+    def upkeep(self, sql: str) -> None:
+        """Expires commits or rolls back."""
+
+    def commit(self, operation: str, tag: int | None, target: int | None = None) -> None:
         self.made += 1
-        number = 100 + self.made
-        self.commits[number], self.head = (self.head, operation, tag), number
+        number = self.first + self.made
+        before = self.files_of(self.head)
+        if operation == self.append or not self.commits:
+            files = before | {self.made}
+        elif target is not None:
+            files = self.files_of(target)
+        else:
+            files = before if operation in self.keeping else frozenset({self.made})
+        self.disk |= files - before if target is None else set()
+        said = self.said if tag is not None else None
+        self.commits[number] = Made(self.head, operation, tag, files, self.now, said, target)
+        self.head = number
+        self.now += 1_000
+
+    first = 100
+    keeping: frozenset[str] = frozenset()
+    """Operations after which the table has the files that it had."""
+
+    def files_of(self, snapshot: int | str | None) -> frozenset[int]:
+        made = self.commits.get(int(snapshot)) if snapshot not in (None, "") else None
+        return made.files if made is not None else frozenset()
+
+    def reads(self, snapshot: str) -> bool:
+        """Whether readers find this commit, and all of its files."""
+        return int(snapshot) in self.commits and self.files_of(snapshot) <= self.disk
+
+    def shows(self, snapshot: str) -> bool:
+        """Whether readers that name no commit see the rows of this one."""
+        return self.reads(snapshot) and self.files_of(self.head) == self.files_of(snapshot)
+
+    @property
+    def leftover(self) -> set[int]:
+        """Files that the table does not have now."""
+        return self.disk - self.files_of(self.head)
+
+    # --- statements ------------------------------------------------------------------------------------
 
     def answer(self, sql: str, namespace: Namespace) -> Any:
         fails = self.left == 0
@@ -71,61 +152,155 @@ class Lake(Warehouse):
 
     def carried_out(self, sql: str, namespace: Namespace) -> Any:
         self.note(sql)
-        if sql.endswith("cache-enabled`"):
-            return Answer([("", self.cached)])
+        if (found := re.fullmatch(r"SET `([^`=]*)`", sql)) and found[1] in self.settings:
+            return Answer([(found[1], self.settings[found[1]])])
         if found := re.match(r"(CREATE OR REPLACE|DROP) VIEW (IF EXISTS )?`shared`", sql):
             if not self.keeps_views:
                 raise StatementFailed("the catalog keeps no views", "0A000")
             self.views.append(found[1])
             return Answer()
-        if "`shared`" not in sql or sql.startswith(("CREATE VIEW", "ALTER VIEW")):
+        if not self.is_about_rows(sql) or sql.startswith(("CREATE VIEW", "ALTER VIEW")):
             return super().answer(sql, namespace)
-        if sql.startswith("SELECT snapshot_id, parent_id"):
-            return Answer(self.listed())
-        self.change(sql)
-        return Answer()
-
-    def note(self, sql: str) -> None:
-        if found := re.fullmatch(r"SET `([^`]*)`(?:=`([^`]*)`)?", sql):
-            match found.groups():
-                case (name, value) if name.endswith("freshgate-version"):
-                    self.tag = int(value)
-                case (name, value) if name.endswith("partitionOverwriteMode"):
-                    self.mode = value
-
-    def listed(self) -> list[tuple[Any, ...]]:
+        listed = self.listed(sql)
+        if listed is None:
+            self.change(sql)
+            return Answer()
         if not self.exists:
             raise StatementFailed("[TABLE_OR_VIEW_NOT_FOUND]", "42P01")
-        return [
-            (number, parent, operation, tag, 1, number, 1, 10 * number, number == self.head)
-            for number, (parent, operation, tag) in self.commits.items()
-        ]
+        return listed
+
+    def note(self, sql: str) -> None:
+        if found := re.fullmatch(r"(?:SET|RESET) `([^`]*)`(?:=`([^`]*)`)?", sql):
+            match found.groups():
+                case (name, value) if name.endswith(("freshgate-version", "userMetadata")):
+                    self.said = value
+                case (name, value) if name.endswith("partitionOverwriteMode"):
+                    self.mode = value
 
     def change(self, sql: str) -> None:
         if sql.startswith("CREATE TABLE"):
             if not self.exists:
                 self.exists = True
-                self.commit("append", None)
+                self.commit(self.append, None)
         elif sql.startswith("DROP TABLE"):
-            self.exists = False
+            self.lose()
         elif sql.startswith("INSERT"):
             self.modes.append(f"{sql.split(' `', maxsplit=1)[0]} {self.mode}")
-            self.commit("append" if sql.startswith("INSERT INTO") else "overwrite", self.tag)
-        elif found := re.search(r"expire_snapshots.* array\((.*)\)\)", sql):
+            self.commit(self.append if sql.startswith("INSERT INTO") else self.overwrite, self.tag)
+        else:
+            self.upkeep(sql)
+
+    def lose(self) -> None:
+        self.exists = False
+        self.commits.clear()
+        self.disk.clear()
+        self.head = None
+
+
+class IcebergLake(Lake):
+    word, append, overwrite, compaction = "ICEBERG", "append", "overwrite", "replace"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.settings = {"spark.sql.catalog.shared.cache-enabled": "false"}
+
+    @property
+    def tag(self) -> int | None:
+        return None if self.said is None else int(self.said)
+
+    def is_about_rows(self, sql: str) -> bool:
+        return "`shared`" in sql
+
+    def listed(self, sql: str) -> Answer | None:
+        if not sql.startswith("SELECT snapshot_id, parent_id"):
+            return None
+        return Answer(
+            [
+                (number, made.parent, made.operation, made.tag, 1, 1, 10 * number, number == self.head)
+                for number, made in self.commits.items()
+            ]
+        )
+
+    def upkeep(self, sql: str) -> None:
+        if found := re.search(r"expire_snapshots.* array\((.*)\)\)", sql):
             for each in found[1].split(", "):
                 del self.commits[int(each.removesuffix("L"))]
+            self.disk &= {file for made in self.commits.values() for file in made.files}
         elif found := re.search(r"rollback_to_snapshot.*=> (\d+)L", sql):
             self.head = int(found[1])
 
 
+class DeltaLake(Lake):
+    word, append, overwrite, compaction = "DELTA", "WRITE append", "WRITE", "OPTIMIZE"
+    keeping = frozenset({"VACUUM END", "ADD COLUMNS"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.settings = {"spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog"}
+        self.hours: list[int] = []
+        """The ages of the VACUUMs."""
+        self.delay = 0
+        """The milliseconds after which a VACUUM begins."""
+
+    first = -1
+
+    @property
+    def tag(self) -> int | None:
+        return None if self.said is None else int(json.loads(self.said)["freshgate-version"])
+
+    def is_about_rows(self, sql: str) -> bool:
+        return "__rows`" in sql
+
+    def listed(self, sql: str) -> Answer | None:
+        if (found := re.match(r"DESCRIBE HISTORY .* LIMIT (\d+)", sql)) is None:
+            return None
+        columns = ("version", "timestamp", "operation", "operationParameters", "operationMetrics", "userMetadata")
+        rows = [
+            (
+                number,
+                str(datetime.fromtimestamp(made.at / 1000, UTC).replace(tzinfo=None)),
+                made.operation.removesuffix(" append"),
+                json.dumps({"version": str(made.target), "timestamp": None}),
+                json.dumps({"numFiles": "1", "numOutputRows": "1", "numOutputBytes": "10"}),
+                made.said,
+            )
+            for number, made in sorted(self.commits.items(), reverse=True)
+        ]
+        return Answer(rows[: int(found[1])], columns)
+
+    def upkeep(self, sql: str) -> None:
+        if found := re.match(r"VACUUM .* RETAIN (\d+) HOURS", sql):
+            self.hours.append(int(found[1]))
+            self.vacuum(self.now + self.delay - int(found[1]) * HOUR)
+        elif found := re.match(r"RESTORE .* VERSION AS OF (\d+)", sql):
+            assert self.reads(found[1])
+            self.commit("RESTORE", None, int(found[1]))
+
+    def vacuum(self, until: int) -> None:
+        """Removes the files that have left the table until then."""
+        went: dict[int, int] = {}
+        for made in self.commits.values():
+            before = self.files_of(made.parent)
+            went |= dict.fromkeys(before - made.files, made.at)
+            for file in made.files:
+                went.pop(file, None)
+        self.disk -= {file for file, at in went.items() if at < until}
+
+
+LAKES: list[type[Lake]] = [IcebergLake, DeltaLake]
+
+
 class Stage:
-    def __init__(self, *, described: bool = False) -> None:
-        self.lake = Lake()
+    def __init__(self, lake: Lake | None = None, *, described: bool = False) -> None:
+        self.lake = lake or IcebergLake()
         settings = Settings()
-        storage = replace(settings.storage, iceberg_catalog="shared", iceberg_view_metadata=described)
+        storage = replace(
+            settings.storage, iceberg_catalog="shared", delta_catalog="spark_catalog", iceberg_view_metadata=described
+        )
         self.house = House(self.lake, replace(settings, storage=storage))
         tasks = self.house.refreshes.tasks
         tasks._limits = replace(tasks._limits, retries=0)
+        self.house.versions.janitor._removal._now_ms = lambda: self.lake.now
 
     @property
     def view(self) -> MaterializedView:
@@ -134,6 +309,9 @@ class Stage:
     @property
     def snapshot(self) -> str:
         return self.view.current.shown.snapshot
+
+    async def create(self, clauses: str = "") -> None:
+        await self.house.run(CREATE.format(clauses, self.lake.word))
 
     async def refresh(self) -> None:
         await self.house.run("REFRESH MATERIALIZED VIEW s.m")
@@ -148,16 +326,24 @@ class Stage:
             each.not_before = 0
         await janitor.sweep()
 
+    async def later(self) -> None:
+        """The janitor's next turn after a while."""
+        self.lake.now += 2 * HOUR
+        await self.sweep()
 
-def staged(work: Callable[[Stage], Awaitable[None]]) -> Callable[[], None]:
-    async def run() -> None:
-        stage = Stage()
-        await stage.house.run(CREATE.format(""))
+
+def staged(work: Callable[[Stage], Awaitable[None]]) -> Callable[[type[Lake]], None]:
+    """Plays the test with a table of each format."""
+
+    async def run(lake: Lake) -> None:
+        stage = Stage(lake)
+        await stage.create()
         await work(stage)
         await stage.house.refreshes.tasks.stop_all()
 
-    def test() -> None:
-        asyncio.run(run())
+    @pytest.mark.parametrize("lake", LAKES)
+    def test(lake: type[Lake]) -> None:
+        asyncio.run(run(lake()))
 
     test.__name__ = work.__name__  # type: ignore[attr-defined]
     return test
@@ -172,10 +358,13 @@ async def test_each_version_is_one_commit_that_replaces_all_rows(stage: Stage) -
     await stage.refresh()
     assert stage.lake.modes == ["INSERT OVERWRITE static"] * 2
     assert stage.lake.mode == "dynamic", "other views need it in this session"
-    assert stage.lake.commits[int(stage.snapshot)][0] == int(first)
+    assert stage.lake.said is None
+    assert stage.lake.commits[int(stage.snapshot)].parent == int(first)
     assert not await stage.look()
     await stage.sweep()
-    assert [str(each) for each in stage.lake.commits] == [stage.snapshot]
+    await stage.later()
+    assert stage.lake.shows(stage.snapshot)
+    assert not stage.lake.leftover
 
 
 @staged
@@ -188,9 +377,9 @@ async def test_a_view_is_found_again_by_its_properties(stage: Stage) -> None:
 
 @staged
 async def test_what_another_writer_does_is_found_and_undone(stage: Stage) -> None:
-    stage.lake.commit("replace", 1)
+    stage.lake.commit(stage.lake.compaction, 1)
     assert not await stage.look(), "a compaction has changed no row"
-    stage.lake.commit("append", None)
+    stage.lake.commit(stage.lake.append, None)
     assert "changed outside the gateway" in await stage.look()
     await stage.refresh()
     assert not await stage.look()
@@ -198,13 +387,15 @@ async def test_what_another_writer_does_is_found_and_undone(stage: Stage) -> Non
 
 @staged
 async def test_a_table_that_was_dropped_is_created_again(stage: Stage) -> None:
-    stage.lake.exists = False
+    before = stage.view.current
+    stage.lake.lose()
+    stage.lake.made *= not isinstance(stage.lake, DeltaLake)  # Which counts from 0 again.
     await stage.look()
-    stage.lake.commits.clear()
-    stage.lake.head = None
     await stage.house.refreshes.tasks.make_fresh(stage.view.id, Cause(TriggerMode.MANUAL, "ada"), Report())
     assert stage.lake.exists
     assert not await stage.look()
+    sound = await stage.house.views.storages.is_sound(stage.view, before)
+    assert not sound, "a commit of the same number is of another table"
 
 
 @staged
@@ -213,19 +404,24 @@ async def test_other_engines_do_not_go_on_seeing_what_was_not_published(stage: S
     stage.lake.failing["ALTER TABLE .*freshgate.version.2"] = StatementFailed("no", "XX000")
     with pytest.raises(FreshgateError):
         await stage.refresh()
-    assert str(stage.lake.head) != published
+    assert not stage.lake.shows(published)
     assert not await stage.look(), "readers through the gateway do not see it"
     await stage.sweep()
-    assert str(stage.lake.head) == published == stage.snapshot
-    assert published in map(str, stage.lake.commits)
+    assert stage.lake.shows(published)
+    assert published == stage.snapshot
+    await stage.later()
+    assert not await stage.look()
+    assert stage.lake.shows(published)
+    assert not stage.lake.leftover
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_whatever_fails_the_view_and_its_table_agree_in_the_end(late: bool) -> None:
+@pytest.mark.parametrize("lake", LAKES)
+def test_whatever_fails_the_view_and_its_table_agree_in_the_end(late: bool, lake: type[Lake]) -> None:
     @staged
     async def work(stage: Stage) -> None:
         reached = 0
-        for left in range(40):
+        for left in range(60):
             stage.lake.left, stage.lake.late = left, late
             try:
                 await stage.refresh()
@@ -233,25 +429,27 @@ def test_whatever_fails_the_view_and_its_table_agree_in_the_end(late: bool) -> N
                 reached = left
             finally:
                 stage.lake.left = -1
-            assert stage.snapshot in map(str, stage.lake.commits), "what readers see was expired"
-            assert stage.snapshot in stage.lake.shown("s.m")
+            assert stage.lake.reads(stage.snapshot), "what readers see was expired"
+            assert f"VERSION AS OF {stage.snapshot} " in stage.lake.shown("s.m")
             await stage.sweep()
+            assert stage.lake.reads(stage.snapshot), "what readers see was expired"
             await stage.refresh()
             assert not await stage.look()
-            assert str(stage.lake.head) == stage.snapshot
             await stage.sweep()
-            assert [str(each) for each in stage.lake.commits] == [stage.snapshot]
+            await stage.later()
+            assert stage.lake.shows(stage.snapshot)
+            assert not stage.lake.leftover
             assert stage.lake.mode == "dynamic"
         assert reached > 5, "no step of a refresh has failed"
 
-    work()
+    work(lake)
 
 
 @staged
 async def test_a_commit_that_is_missing_is_told(stage: Stage) -> None:
     def lost(operation: str, tag: int | None) -> None: ...
 
-    stage.lake.commit = lost  # type: ignore[method-assign]
+    stage.lake.commit = lost  # type: ignore[method-assign,assignment]
     with pytest.raises(RefreshFailed, match="does not show the rows of version 2"):
         await stage.refresh()
 
@@ -266,12 +464,105 @@ async def test_the_table_goes_with_the_view(stage: Stage) -> None:
     ]
 
 
+# --- what only a VACUUM makes hard -----------------------------------------------------------------------
+
+
+def in_delta(work: Callable[[Stage, DeltaLake], Awaitable[None]]) -> Callable[[], None]:
+    async def run() -> None:
+        lake = DeltaLake()
+        stage = Stage(lake)
+        await stage.create()
+        await work(stage, lake)
+        await stage.house.refreshes.tasks.stop_all()
+
+    def test() -> None:
+        asyncio.run(run())
+
+    test.__name__ = work.__name__  # type: ignore[attr-defined]
+    return test
+
+
+@in_delta
+async def test_a_vacuum_keeps_the_files_of_versions_that_are_read(stage: Stage, lake: DeltaLake) -> None:
+    first = stage.view.current
+    with stage.house.versions.readers.reading([(stage.view.id, 1)]):
+        for _ in range(5):
+            lake.now += HOUR
+            await stage.refresh()
+            await stage.later()
+            lake.commit("OPTIMIZE", None)
+        # It may begin late.
+        lake.delay = HOUR - 10_000
+        await stage.later()
+        assert lake.reads(first.shown.snapshot)
+        assert lake.reads(stage.snapshot)
+    await stage.refresh()
+    await stage.later()
+    await stage.later()
+    assert not lake.reads(first.shown.snapshot)
+    assert lake.shows(stage.snapshot)
+    assert not lake.leftover
+
+
+@in_delta
+async def test_a_compaction_takes_no_file_from_the_readers(stage: Stage, lake: DeltaLake) -> None:
+    await stage.refresh()
+    lake.now += 3 * HOUR
+    lake.commit("OPTIMIZE", None)
+    for _ in range(3):
+        stage.house.versions.janitor.retire(stage.view.id, Leftover(stage.view.storage, stage.view.definition, False))
+        await stage.later()
+    assert lake.hours, "the first version is gone"
+    assert lake.reads(stage.snapshot)
+    assert not await stage.look()
+
+
+@in_delta
+async def test_a_vacuum_is_repeated_only_for_something(stage: Stage, lake: DeltaLake) -> None:
+    for _ in range(30):
+        await stage.refresh()
+        lake.now += 60_000
+        await stage.sweep()
+    assert len(lake.hours) <= 1
+    await stage.later()
+    done = len(lake.hours)
+    await stage.later()
+    assert len(lake.hours) == done
+    assert not lake.leftover
+    assert stage.house.versions.janitor.waiting == 0
+
+
+@in_delta
+async def test_rows_are_counted_with_those_before(stage: Stage, lake: DeltaLake) -> None:
+    """Delta tells the size of what a commit adds; the mark is of all files that readers see."""
+    before = open_tables.before(stage.view, appends=True)
+    assert (before.files, before.bytes) == (1, 10)
+    assert open_tables.before(stage.view, appends=False).files == 0
+    rows = stage.view.layout.open
+    assert rows is not None
+    lake.said = rows.settings(2, before)[METADATA]
+    lake.commit("WRITE append", 2)
+    found = await open_tables.commits(WarehouseSession(lake, Namespace()).run, rows)
+    last = open_tables.of_version(found, 2)
+    assert last is not None
+    assert (last.files, last.bytes, last.added) == (2, 20, 1)
+
+
+@in_delta
+async def test_old_commits_are_found(stage: Stage, lake: DeltaLake) -> None:
+    for _ in range(40):
+        lake.commit("OPTIMIZE", None)
+    assert not await stage.look()
+    lake.commit("WRITE append", None)
+    assert await stage.look()
+
+
 async def test_the_draft_of_iceberg_is_kept_if_asked_for() -> None:
     """A view beside the table, which goes with it, also if the catalog keeps no views when it is created."""
     for can in (True, False):
         stage = Stage(described=True)
         stage.lake.keeps_views = can
-        await stage.house.run(CREATE.format(""))
+        await stage.create()
         assert await stage.look() == ""
         assert stage.lake.views == (["CREATE OR REPLACE"] if can else [])
         found = stored.read_layout(stored.write_view(stage.view)).open
@@ -303,7 +594,7 @@ class States:
 )
 async def test_the_draft_is_told_the_states_of_base_tables(snapshots: dict[str, str], known: bool) -> None:
     stage = Stage()
-    await stage.house.run(CREATE.format(""))
+    await stage.create()
     view = replace(stage.view, tables=frozenset(TableName("x.y", name, "lake") for name in snapshots))
     said = await open_tables.refresh_state(States(**snapshots).run, view, 12)
     if not known:
@@ -321,7 +612,7 @@ async def test_the_draft_is_told_the_states_of_base_tables(snapshots: dict[str, 
     }
     at = replace(view, tables=frozenset({TableName("x", "a", "lake", "VERSION AS OF 3")}))
     assert await open_tables.refresh_state(States(**snapshots).run, at, 12) == ""
-    assert PROPERTY + "refresh-state" in ROWS.settings(3, said)
+    assert PROPERTY + "refresh-state" in ROWS.settings(3, Before(), said)
 
 
 @staged
@@ -339,18 +630,26 @@ async def test_its_statistics_are_its_own(stage: Stage) -> None:
         ("SECURITY INVOKER ", "whoever may read the table"),
     ],
 )
-def test_clauses_that_do_not_go_with_it_are_refused(more: str, said: str) -> None:
+@pytest.mark.parametrize("lake", LAKES)
+def test_clauses_that_do_not_go_with_it_are_refused(more: str, said: str, lake: type[Lake]) -> None:
     with pytest.raises(FreshgateError, match=said):
-        asyncio.run(Stage().house.run(CREATE.format(more)))
+        asyncio.run(Stage(lake()).create(more))
 
 
-def test_sessions_must_not_keep_tables() -> None:
-    stage = Stage()
-    stage.lake.cached = "true"
-    with pytest.raises(DefinitionRefused, match="cache-enabled = false"):
-        asyncio.run(stage.house.run(CREATE.format("")))
-    with pytest.raises(DefinitionRefused, match=r"storage\.iceberg_catalog"):
-        asyncio.run(House(Lake()).run(CREATE.format("")))
+@pytest.mark.parametrize(
+    ("lake", "value", "said"),
+    [(IcebergLake, "true", "cache-enabled = false"), (DeltaLake, "builtin", "Spark has no Delta Lake")],
+)
+def test_the_catalog_must_be_fit_for_it(lake: type[Lake], value: str, said: str) -> None:
+    stage = Stage(lake())
+    (name,) = stage.lake.settings
+    stage.lake.settings = {name: value}
+    with pytest.raises(DefinitionRefused, match=said) as refused:
+        asyncio.run(stage.create())
+    assert refused.value.sqlstate == "55000"
+    named = rf"storage\.{stage.lake.word.lower()}_catalog"
+    with pytest.raises(DefinitionRefused, match=named):
+        asyncio.run(House(lake()).run(CREATE.format("", stage.lake.word)))
 
 
 # --- commits ---------------------------------------------------------------------------------------------
@@ -358,7 +657,7 @@ def test_sessions_must_not_keep_tables() -> None:
 
 def _commits(*rows: tuple[int, int | None, str, int | None]) -> Any:
     last = rows[-1][0]
-    return read_commits([(*row, 1, 1, 1, 1, row[0] == last) for row in rows])
+    return ROWS.read((), [(*row, 1, 1, 1, row[0] == last) for row in rows])
 
 
 def test_rows_are_added_to_those_of_the_published_version_only() -> None:

@@ -394,7 +394,7 @@ def test_what_a_cancelled_caller_was_dropping_is_dropped_later() -> None:
                 return await super().relation(name)
 
         spark, nothing = Slow(), cast(Any, None)
-        removal = Removal(nothing, nothing, nothing, cast(Metastore, spark))
+        removal = Removal(nothing, nothing, nothing, cast(Metastore, spark), nothing)
         janitor = Janitor(removal, Readers(), cast(Fence, spark), 0.0)
         storage = TableName("s", "d__v__1")
         task = asyncio.create_task(janitor.drop_now("v", Leftover(storage, naming.definition_of(storage))))

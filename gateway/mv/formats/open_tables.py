@@ -1,9 +1,12 @@
-"""Tables of Iceberg with the rows of views, which other engines read: what their commits have, and those that go."""
+"""Tables with the rows of views, which other engines read: what their commits have, and those that go.
+
+Tests: `test_open_rows`.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Set
 
 from gateway.errors import StatementFailed
 from gateway.mv.model.marks import Fold
@@ -11,8 +14,9 @@ from gateway.mv.model.snapshot import fingerprint
 from gateway.mv.model.view import Kept, MaterializedView, Version
 from gateway.mv.ports import Rows
 from sql.texts import iceberg_texts
-from sql.texts.open_rows import Commit, OpenRows, SourceState, read_commits, written_last
-from sql.texts.open_rows import refresh_state as written_state
+from sql.texts.iceberg_rows import IcebergRows, SourceState
+from sql.texts.iceberg_rows import refresh_state as written_state
+from sql.texts.open_rows import Before, Commit, Expiry, OpenRows, Past, written_last
 from sql.texts.storage_layout import Shown
 
 log = logging.getLogger(__name__)
@@ -23,9 +27,20 @@ Run = Callable[[str], Awaitable[Rows]]
 """Runs a statement. Raises what Spark raises."""
 
 
-async def commits(run: Run, rows: OpenRows) -> dict[str, Commit]:
-    """All commits of the table, by snapshot."""
-    return read_commits((await run(rows.commits())).rows)
+async def commits(run: Run, rows: OpenRows, needed: Iterable[str] = ()) -> dict[str, Commit]:
+    """The latest commits of the table by snapshot, back to the first that is `needed`."""
+    answer = await run(rows.commits())
+    found = rows.read(answer.columns, answer.rows)
+    if further := rows.further(found, frozenset(needed) - {""}):
+        answer = await run(further)
+        found = rows.read(answer.columns, answer.rows)
+    return found
+
+
+def before(view: MaterializedView, *, appends: bool) -> Before:
+    """What is there before a refresh writes rows: nothing that stays, unless it `appends`."""
+    files = view.current.files
+    return Before(files.count, files.sum) if appends and files is not None else Before()
 
 
 async def refresh_state(run: Run, view: MaterializedView, started_ms: int) -> str:
@@ -46,8 +61,16 @@ async def refresh_state(run: Run, view: MaterializedView, started_ms: int) -> st
     return written_state(found, started_ms)
 
 
+async def create(run: Run, view: MaterializedView, rows: OpenRows) -> None:
+    """Creates the table, without rows, if it does not exist. Raises what Spark raises."""
+    await run(rows.create_database())
+    await run(rows.create(view.definition, view.columns, view.comment))
+
+
 async def describe(run: Run, rows: OpenRows, query: str, columns: Iterable[str]) -> None:
-    """Creates the view beside the table, if the catalog keeps views."""
+    """Creates the view beside the table, if it shall have one and the catalog keeps views."""
+    if not (rows.described and isinstance(rows, IcebergRows)):
+        return
     try:
         await run(rows.create_view(query, columns))
     except StatementFailed as error:
@@ -56,7 +79,7 @@ async def describe(run: Run, rows: OpenRows, query: str, columns: Iterable[str])
 
 async def forget(run: Run, rows: OpenRows) -> None:
     """Drops the table, and the view beside it. Raises what Spark raises."""
-    if rows.described:
+    if rows.described and isinstance(rows, IcebergRows):
         try:
             await run(rows.drop_view())
         except StatementFailed as error:
@@ -94,18 +117,26 @@ def folds(found: dict[str, Commit], view: MaterializedView, shown: Iterable[Show
 
 
 def _fold(commit: Commit) -> Fold:
-    return Fold(int(fingerprint(commit.snapshot), 16), commit.files, commit.bytes)
+    return Fold(int(fingerprint(commit.identity), 16), commit.files, commit.bytes)
 
 
-def unneeded(found: dict[str, Commit], kept: Kept, readable: Iterable[Version]) -> list[str]:
-    """The snapshots that nobody needs: neither readers, nor the view, nor a refresh that is running. The current one
-    stays in any case."""
-    needed = {kept.shown.snapshot, *(version.shown.snapshot for version in readable)}
-    return [
-        each.snapshot
-        for each in found.values()
-        if each.snapshot not in needed and not each.current and not _is_begun(each, kept)
-    ]
+def needed(kept: Kept, readable: Iterable[Version]) -> frozenset[str]:
+    """The snapshots that readers or the view need."""
+    return frozenset({kept.shown.snapshot, *(version.shown.snapshot for version in readable)} - {""})
+
+
+def expiry(
+    rows: OpenRows, found: dict[str, Commit], kept: Kept, readable: Iterable[Version], now: int, done: int
+) -> Expiry:
+    """What removes the commits that nobody needs: neither readers, nor the view, nor a refresh that is running. `now`
+    and `done`: as in `Past`."""
+    used = needed(kept, readable) | {each.snapshot for each in found.values() if _is_begun(each, kept)}
+    return rows.expiry(found, _unneeded(found, used), used, Past(now, done, idle=not kept.begun))
+
+
+def _unneeded(found: dict[str, Commit], used: Set[str]) -> list[str]:
+    """The snapshots besides these. The current one stays in any case."""
+    return [each.snapshot for each in found.values() if each.snapshot not in used and not each.current]
 
 
 def left_behind(found: dict[str, Commit], kept: Kept) -> bool:

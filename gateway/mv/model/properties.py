@@ -50,6 +50,7 @@ from sql.statement import (
     Security,
     Trigger,
 )
+from sql.texts.open_formats import OPEN_FORMATS
 from sql.texts.open_rows import OpenRows
 from sql.texts.storage_layout import PartitionKey, Shown, StorageLayout
 
@@ -309,9 +310,10 @@ def _written_layout(layout: StorageLayout) -> dict[str, Any]:
     for optional in ("further", "function"):
         if not record[optional]:
             del record[optional]
-    if (rows := record.pop("open")) is not None:
-        record["open"] = [rows["format"], *rows["table"].values()]
-        if rows["described"]:
+    del record["open"]
+    if (rows := layout.open) is not None:
+        record["open"] = [rows.format, *dataclasses.astuple(rows.table)]
+        if rows.described:
             record["described"] = True
     return record
 
@@ -388,7 +390,7 @@ def _read_layout(record: dict[str, Any]) -> StorageLayout:
     record["further"] = tuple(map(_read_layout, record.get("further", ())))
     if rows := record.pop("open", None):
         file_format, *table = rows
-        record["open"] = OpenRows(file_format, TableName(*table), record.pop("described", False))
+        record["open"] = OPEN_FORMATS[file_format](TableName(*table), record.pop("described", False))
     return StorageLayout(**record)
 
 

@@ -53,7 +53,9 @@ class StoredFiles:
         """The files with the rows of each of these contents of a view, all as they are at one moment."""
         if view.layout.open is not None:
             async with self._listings.session() as session:
-                return open_tables.folds(await open_tables.commits(session.run, view.layout.open), view, shown)
+                needed = [each.snapshot for each in shown]
+                found = await open_tables.commits(session.run, view.layout.open, needed)
+                return open_tables.folds(found, view, shown)
         try:
             return await self._of(view, shown)
         except (StatementFailed, UpstreamLost):

@@ -368,14 +368,15 @@ async def _committed(plan: RefreshPlan, session: SqlSession) -> RefreshPlan:
     it adds rows to others than those of the current version."""
     if (rows := plan.view.layout.open) is None:
         return plan
-    found = await open_tables.commits(session.run, rows)
+    published = plan.view.current.shown.snapshot if plan.appends else ""
+    found = await open_tables.commits(session.run, rows, [published])
     commit = open_tables.of_version(found, plan.version)
     if commit is None:
         raise RefreshFailed(
             f"{rows.table} does not show the rows of version {plan.version} that {plan.view.name} has written to it. "
             f"Refresh the view again."
         )
-    if plan.appends and not open_tables.follows(found, commit, plan.view.current.shown.snapshot):
+    if plan.appends and not open_tables.follows(found, commit, published):
         raise Unfit(f"{rows.table} was changed outside the gateway while a refresh of {plan.view.name} added rows.")
     return replace(plan, snapshot=commit.snapshot)
 

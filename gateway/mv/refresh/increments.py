@@ -29,8 +29,8 @@ from gateway.mv.ports import UNKNOWN_SETTINGS, Metastore, Relation, RelationKind
 from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.narrowing import CHANGED_BYTES_MAX, Narrowing
 from gateway.mv.refresh.planner import Exact, Merged
-from gateway.mv.refresh.surroundings import with_settings
 from gateway.mv.refresh.views_below import ViewsBelow
+from gateway.mv.temporary_settings import with_settings
 from sql.grammar import view_properties
 from sql.increments import texts
 from sql.increments.agreement import disagreement, is_within_keys, keyed, marked

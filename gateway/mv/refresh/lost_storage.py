@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from gateway.mv.catalog.fence import Fence
+from gateway.mv.formats import open_tables
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model import properties as stored
 from gateway.mv.ports import Metastore
@@ -29,7 +30,7 @@ class LostStorage:
             view = entry.view
             if (rows := view.layout.open) is not None:
                 await self._fence.check_lately()
-                await self._metastore.run(rows.create(view.definition, view.comment))
+                await open_tables.create(self._metastore.run, view, rows)
             if view.storage.table in await self._metastore.tables(view.storage.database):
                 return
             await self._fence.check_lately()

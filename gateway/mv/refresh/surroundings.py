@@ -2,59 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 
-from gateway.errors import FreshgateError, OwnerLost
+from gateway.errors import OwnerLost
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import UNKNOWN_SETTINGS, Metastore, OwnerRefused, OwnerSessions, Rows, ServiceSessions, SqlSession
 from gateway.mv.refresh.habits import COMMIT_PROTOCOL, SPARKS_OWN, TIME_ZONE, Habits
+from gateway.mv.temporary_settings import with_settings
 from sql.grammar import view_properties
 from sql.names import TableName, quote
 from sql.spark_settings import has_meaning, is_harmless
 
 log = logging.getLogger(__name__)
 
-RESTORE_SECONDS = 10.0
 POOL = "spark.sql.thriftserver.scheduler.pool"
-
-
-@asynccontextmanager
-async def with_settings(
-    session: SqlSession, settings: Mapping[str, str], defaults: Mapping[str, str] | None = None
-) -> AsyncIterator[None]:
-    """Changes settings of the session and restores them afterwards: to `defaults`, or to Spark's initial values.
-
-    Raises what Spark raises for a value that it does not accept.
-    """
-    done: list[str] = []
-    try:
-        for name, value in settings.items():
-            done.append(name)
-            await session.run(f"SET {quote(name)}={quote(value)}")
-        yield
-    finally:
-        if done:
-            await _restore(session, done, defaults or {})
-
-
-async def _restore(session: SqlSession, names: Sequence[str], defaults: Mapping[str, str]) -> None:
-    """Restores settings. A session with one view's settings must never serve another one, so it is discarded if this
-    fails."""
-    done = False
-    try:
-        async with asyncio.timeout(RESTORE_SECONDS):
-            for name in names:
-                before = defaults.get(name)
-                await session.run(f"RESET {quote(name)}" if before is None else f"SET {quote(name)}={quote(before)}")
-        done = True
-    except (FreshgateError, TimeoutError) as error:
-        log.warning("the settings of a session cannot be restored, so it is discarded: %s", error)
-    finally:
-        if not done:
-            session.spoil()
 
 
 def meaning(settings: Mapping[str, str]) -> dict[str, str]:

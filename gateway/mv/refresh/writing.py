@@ -16,8 +16,9 @@ from gateway.mv.refresh.lost_storage import LostStorage
 from gateway.mv.refresh.planner import RefreshPlan, Step
 from gateway.mv.refresh.progress import Progress
 from gateway.mv.refresh.runs import Run
-from gateway.mv.refresh.surroundings import RefreshSessions, with_settings
+from gateway.mv.refresh.surroundings import RefreshSessions
 from gateway.mv.refresh.task_log import TaskLog
+from gateway.mv.temporary_settings import with_settings
 from gateway.mv.versions.kept import VersionLookup
 from gateway.mv.versions.version_numbers import VersionNumbers
 from sql.texts import maintenance
@@ -94,7 +95,7 @@ async def _steps(plan: RefreshPlan, progress: Progress, session: SqlSession) -> 
     settings = {}
     if rows is not None:
         known = rows.described and await open_tables.refresh_state(session.run, plan.view, time.time_ns() // 1_000_000)
-        settings = rows.settings(plan.version, known or "")
+        settings = rows.settings(plan.version, open_tables.before(plan.view, appends=plan.appends), known or "")
     async with with_settings(session, settings, maintenance.STAGED):
         async for step in _run(plan, progress, session):
             yield step

@@ -19,8 +19,8 @@ from gateway.errors import StatementFailed
 from gateway.loops import in_thread
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import SqlSession
-from gateway.mv.refresh.surroundings import with_settings
 from gateway.mv.rewriting.known_rights import KnownRights
+from gateway.mv.temporary_settings import with_settings
 from sql.lexed import Lexed
 from sql.mentioned import Mentioned
 from sql.names import TableName, quote

@@ -75,8 +75,8 @@ def check_open(view: TableName, clauses: CreateClauses, catalog: str) -> None:
     """Refuses what rows in a table for other engines do not allow. `catalog`: where that table would be."""
     if not catalog:
         raise DefinitionRefused(
-            f"The materialized view {view} cannot be stored USING {clauses.file_format}: storage.iceberg_catalog "
-            f"names no catalog for it. Set it, or omit USING.",
+            f"The materialized view {view} cannot be stored USING {clauses.file_format}: storage."
+            f"{clauses.file_format}_catalog names no catalog for it. Set it, or omit USING.",
             sqlstate="55000",
         )
     refused = {

@@ -87,10 +87,8 @@ class Building:
             )
         )
         if (rows := view.layout.open) is not None:
-            await self._metastore.run(rows.create_database())
-            await self._metastore.run(rows.create(view.definition, view.comment))
-            if rows.described:
-                await open_tables.describe(caller.session.run, rows, view.query, view.columns)
+            await open_tables.create(self._metastore.run, view, rows)
+            await open_tables.describe(caller.session.run, rows, view.query, view.columns)
         if not view.built:
             entry.record()
             report(f"The first refresh will build materialized view {view.name}")

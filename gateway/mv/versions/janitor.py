@@ -11,7 +11,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from gateway import loops
@@ -206,10 +206,14 @@ class Janitor:
             if await self._removal.drop_whole(retired.leftover):
                 self._since.pop(retired.view_id, None)
             return
-        waiting = partial(self._readable, retired.view_id)
-        await self._removal.drop_unneeded(retired.view_id, retired.leftover.storage, waiting)
+        waiting = partial(self.readable, retired.view_id)
+        seconds = await self._removal.drop_unneeded(retired.view_id, retired.leftover.storage, waiting)
+        waits = any(not each.version and not each.going for each in self._retired.get(retired.view_id, ()))
+        if seconds and not waits:
+            self.retire(retired.view_id, replace(retired.leftover, versions=()), later_seconds=seconds)
 
-    def _readable(self, view_id: str) -> list[Version]:
+    def readable(self, view_id: str) -> list[Version]:
+        """As `retired`, the versions alone."""
         return [each.version for each in self._retired.get(view_id, ()) if each.version and not each.going]
 
     async def sweep(self) -> None:

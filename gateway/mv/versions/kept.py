@@ -144,8 +144,9 @@ class VersionLookup:
     async def _too_many_bytes(self, view: MaterializedView, least: int) -> str:
         if not self._limits.bytes:
             return ""
+        shown = [each.version.shown for each in self.kept(view)]
         try:
-            ((found,),) = (await self._metastore.run(maintenance.stored_bytes(view.storage, view.layout))).rows
+            ((found,),) = (await self._metastore.run(maintenance.stored_bytes(view.storage, shown, view.layout))).rows
         except StatementFailed as error:
             # A file may have been dropped while it was counted.
             return f"the size of its versions cannot be determined: {error}"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from gateway.errors import StatementFailed
-from gateway.mv.model.view import MaterializedView
+from gateway.mv.model.view import MaterializedView, Version
 from gateway.mv.ports import Metastore
 from sql.names import TableName
 from sql.texts import maintenance
@@ -26,10 +26,12 @@ class Measure:
 
 
 class Measures:
-    """Measures versions on demand, by a query that reads the footers of their files."""
+    """Measures versions on demand, by a query that reads the footers of their files or the metadata of their table."""
 
-    def __init__(self, metastore: Metastore) -> None:
+    def __init__(self, metastore: Metastore, retired: Callable[[str], Iterable[Version]]) -> None:
+        """`retired`: the replaced versions of a view that can still be read, by its id."""
         self._metastore = metastore
+        self._retired = retired
         self._known: dict[str, dict[int, Measure]] = {}
         """By the storage table's name: each version that had files when the table was last measured."""
 
@@ -37,7 +39,7 @@ class Measures:
         """The measures of the versions that have rows, by the views' ids."""
         listed = list(views)
         unknown = [
-            (view.storage, view.current.shown, view.layout)
+            (view.storage, [*(each.shown for each in self._retired(view.id)), view.current.shown], view.layout)
             for view in listed
             if view.built and view.current.number not in self._known.get(view.storage.table, {})
         ]
@@ -52,7 +54,7 @@ class Measures:
         """What has been measured of the view's versions, without asking."""
         return self._known.get(view.storage.table, {})
 
-    async def _measure(self, storages: list[tuple[TableName, Shown, StorageLayout]]) -> None:
+    async def _measure(self, storages: Sequence[tuple[TableName, Sequence[Shown], StorageLayout]]) -> None:
         try:
             rows = (await self._metastore.run(maintenance.measure_versions(storages))).rows
         except StatementFailed as error:

@@ -6,6 +6,7 @@ Tests: `test_janitor`.
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -16,7 +17,8 @@ from gateway.mv.catalog.settlement import Settlement
 from gateway.mv.formats import open_tables
 from gateway.mv.model import properties as stored
 from gateway.mv.model.view import Kept, Leftover, Version
-from gateway.mv.ports import Metastore
+from gateway.mv.ports import Metastore, ServiceSessions
+from gateway.mv.temporary_settings import with_settings
 from gateway.mv.versions.compaction import Compaction
 from gateway.mv.versions.rows import stored_partitions
 from sql.names import TableName
@@ -36,11 +38,23 @@ and all other statements wait for that: hundreds of partitions would take second
 class Removal:
     """Dropping something twice is harmless. All methods raise what the metastore raises."""
 
-    def __init__(self, catalog: Catalog, settlement: Settlement, compaction: Compaction, metastore: Metastore) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        settlement: Settlement,
+        compaction: Compaction,
+        metastore: Metastore,
+        sessions: ServiceSessions,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
         self._catalog = catalog
         self._settlement = settlement
         self._compaction = compaction
         self._metastore = metastore
+        self._sessions = sessions
+        self._now_ms = now_ms
+        self._expired: dict[str, int] = {}
+        """By view id: the `until` of the last expiry of its commits."""
 
     async def drop_whole(self, leftover: Leftover) -> bool:
         """Drops a storage table and its definition. If a view shows the table, keeps it and returns False."""
@@ -52,24 +66,25 @@ class Removal:
         # Before the storage table, which tells of them.
         if (rows := stored.open_rows(properties)) is not None:
             await open_tables.forget(self._metastore.run, rows)
+            self._expired.pop(leftover.storage.table, None)
         await self._metastore.run(maintenance.drop_table(leftover.storage))
         return True
 
-    async def drop_unneeded(self, view_id: str, storage: TableName, waiting: Callable[[], list[Version]]) -> None:
+    async def drop_unneeded(self, view_id: str, storage: TableName, waiting: Callable[[], list[Version]]) -> float:
         """Drops the rows and properties of versions that neither the view needs nor the versions that are `waiting`:
-        replaced versions that can still be read."""
+        replaced versions that can still be read. Returns in how many seconds more can be dropped; 0: nothing is left.
+        """
         if await self.is_gone(storage):
-            return
+            return 0.0
         # A killed gateway may have published at the last moment: what the view shows is decisive.
         await self._settlement.verify_id(view_id)
         present = await stored_partitions(self._metastore, storage)
         kept = self._catalog.kept(view_id)
         if kept is None:
-            return
+            return 0.0
         # Unknown versions are dropped as well: a refresh of a killed gateway may end at Spark long after it.
         readable = waiting()
-        if kept.open is not None:
-            await self._expire(view_id, kept.open, readable)
+        again = 0.0 if kept.open is None else await self._expire(view_id, kept.open, readable)
         for drop in await in_thread(len(present), _drops_of_unneeded, storage, present, kept, readable):
             await self._metastore.run(drop)
         if sum(map(len, kept.shown.hidden.values())) >= COMPACTED_FROM:
@@ -82,21 +97,30 @@ class Removal:
             now = self._catalog.kept(view_id)
             if keys and now and (now.shown.number, now.begun) == (kept.shown.number, kept.begun):
                 await self._metastore.run(maintenance.unset_properties(storage, keys))
+        return again
 
-    async def _expire(self, view_id: str, rows: OpenRows, readable: list[Version]) -> None:
+    async def _expire(self, view_id: str, rows: OpenRows, readable: list[Version]) -> float:
         """Expires the commits that nobody needs. Before, if other readers see a version that was never published, they
-        are shown the published one again."""
-        async with self._catalog.lock_of(view_id):
+        are shown the published one again. Returns in how many seconds more may go; 0: nothing is left."""
+        async with (
+            self._catalog.lock_of(view_id),
+            self._sessions.session() as session,
+            with_settings(session, rows.upkeep),
+        ):
             # A refresh that begins waits for the lock before it writes.
-            found, kept = await open_tables.commits(self._metastore.run, rows), self._catalog.kept(view_id)
-            if kept is None:
-                return
+            if (kept := self._catalog.kept(view_id)) is None:
+                return 0.0
+            needed = open_tables.needed(kept, readable)
+            found = await open_tables.commits(session.run, rows, needed)
             if open_tables.left_behind(found, kept):
                 log.info("%s shows the published version %d again", rows.table, kept.shown.number)
-                await self._metastore.run(rows.roll_back(kept.shown.snapshot))
-                found = await open_tables.commits(self._metastore.run, rows)
-            if gone := open_tables.unneeded(found, kept, readable):
-                await self._metastore.run(rows.expire(gone))
+                await session.run(rows.roll_back(kept.shown.snapshot))
+                found = await open_tables.commits(session.run, rows, needed)
+            expiry = open_tables.expiry(rows, found, kept, readable, self._now_ms(), self._expired.get(view_id, 0))
+            if expiry.statement:
+                await session.run(expiry.statement)
+                self._expired[view_id] = expiry.until
+            return expiry.again_seconds
 
     async def is_gone(self, storage: TableName) -> bool:
         """Whether the storage table no longer exists."""

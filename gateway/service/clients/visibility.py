@@ -17,8 +17,8 @@ from gateway.errors import NotAllowed, StatementFailed
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import WHOLE_TEXTS, SqlSession
-from gateway.mv.refresh.surroundings import with_settings
 from gateway.mv.rewriting.permission import refusal_of_view
+from gateway.mv.temporary_settings import with_settings
 from gateway.service.clients.session import Session
 from sql.texts import maintenance
 
