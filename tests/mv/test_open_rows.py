@@ -610,8 +610,9 @@ async def test_the_draft_is_told_the_states_of_base_tables(snapshots: dict[str, 
         "uuid": "uuid of b",
         "snapshot-id": 8,
     }
-    at = replace(view, tables=frozenset({TableName("x", "a", "lake", "VERSION AS OF 3")}))
-    assert await open_tables.refresh_state(States(**snapshots).run, at, 12) == ""
+    for part in (TableName("x", "a", "lake", "VERSION AS OF 3"), TableName("x.a", "branch_b", "lake")):
+        at = replace(view, tables=frozenset({part}))
+        assert await open_tables.refresh_state(States(a="1", branch_b="2").run, at, 12) == ""
     assert PROPERTY + "refresh-state" in ROWS.settings(3, Before(), said)
 
 

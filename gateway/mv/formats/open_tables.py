@@ -45,8 +45,8 @@ def before(view: MaterializedView, *, appends: bool) -> Before:
 
 async def refresh_state(run: Run, view: MaterializedView, started_ms: int) -> str:
     """The states of the base tables before a refresh reads them, for a description in Iceberg's terms; empty if it
-    reads anything else than Iceberg tables, or a state is not known. Never raises what Spark raises."""
-    if view.views or any(table.aspect for table in view.tables):
+    reads anything else than the main branches of Iceberg tables, or a state is not known. Never raises what Spark raises."""
+    if view.views or any(table.aspect or iceberg_texts.selected(table) != ("", False) for table in view.tables):
         return ""
     found = []
     try:
