@@ -43,13 +43,13 @@ _UNUSUAL = frozenset(" ,;{}()\n\t=")
 _TOUCHES_NO_FILE = frozenset(
     {
         *("VACUUM START", "VACUUM END", "ADD COLUMNS", "CHANGE COLUMN", "CHANGE COLUMNS", "SET TBLPROPERTIES"),
-        *("UNSET TBLPROPERTIES", "UPGRADE PROTOCOL", "ADD FEATURE", "DROP FEATURE", "ADD CONSTRAINT"),
-        *("DROP CONSTRAINT", "SET TABLE COMMENT", "COMPUTE STATS"),
+        *("UNSET TBLPROPERTIES", "UPGRADE PROTOCOL", "DROP FEATURE", "ADD CONSTRAINT", "DROP CONSTRAINT"),
+        *("CLUSTER BY", "COMPUTE STATS", "ROW TRACKING BACKFILL", "ROW TRACKING UNBACKFILL", "DOMAIN METADATA CLEANUP"),
     }
 )
 """Operations after which the table has the files that it had."""
 _RESTORE = "RESTORE"
-_MOVES = frozenset({"OPTIMIZE", "REORG"})
+_MOVES = frozenset({"OPTIMIZE", "REORG", "REORG TABLE"})
 """Operations after which other files have the same rows."""
 
 
@@ -61,7 +61,9 @@ class DeltaRows(OpenRows):
     upkeep: ClassVar[Mapping[str, str]] = {
         # The times of commits have no time zone.
         "spark.sql.session.timeZone": "UTC",
+        # Otherwise Delta refuses a VACUUM of less than the table's retention, or takes that one.
         "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+        "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled": "false",
         "spark.databricks.delta.vacuum.logging.enabled": "false",
     }
 

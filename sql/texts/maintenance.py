@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from sql.names import SESSION_CATALOG, TableName, quote, quoted_database
@@ -103,7 +103,7 @@ def create_storage(
     """
     file_format = "parquet" if layout.open is not None else clauses.file_format or "parquet"
     partitions, selected = quote(VERSION_COLUMN), f"CAST(0 AS BIGINT) AS {quote(VERSION_COLUMN)}"
-    for name, part in layout.places.items():
+    for name, part in layout.places.items() if layout.open is None else ():
         partitions += f", {quote(name)}"
         selected += f", {part.row_key} AS {quote(name)}"
     return (
@@ -239,6 +239,45 @@ class RowsQuery:
     """Whether other tasks read the rows that were added than those that are there."""
 
 
+@dataclass(frozen=True, slots=True)
+class RowsThatStay:
+    """What a version of open rows has of the current one: all rows, or copies of partitions that are not written."""
+
+    shown: Shown | None = None
+    """What the current version shows, to copy from; None: all rows stay where they are."""
+    lacking: Mapping[str, str] = field(default_factory=dict)
+    """Columns that the version does not have yet, and their types."""
+
+
+def _open_rows(
+    columns: Sequence[str],
+    relation: str,
+    layout: StorageLayout,
+    conditions: Sequence[str],
+    stays: RowsThatStay | None,
+    order: str,
+) -> str:
+    """The query for all rows of a version of open rows."""
+    assert layout.open is not None
+    listed, by = _listed(columns), layout.open_by
+    # Without the hint, each of Spark's tasks would write its own file into each partition.
+    hint = f"/*+ REBALANCE({_listed(by)}) */ " if by and not order else ""
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    if stays is None or stays.shown is None:
+        return f"SELECT {hint}{listed} FROM {relation}{where}{order}"
+    chosen, *window = conditions
+    others = " AND ".join((f"NOT coalesce({chosen}, false)", *window))
+    copied = ", ".join(
+        f"CAST(NULL AS {stays.lacking[column]}) AS {quote(column)}" if column in stays.lacking else quote(column)
+        for column in columns
+    )
+    both = (
+        f"SELECT {listed} FROM {relation}{where} UNION ALL "
+        f"SELECT {copied} FROM {layout.open.at(stays.shown.snapshot)} WHERE {others}"
+    )
+    return f"SELECT {hint}{listed} FROM ({both}){order}"
+
+
 def insert_version(
     storage: TableName,
     source: TableName | RowsQuery,
@@ -250,7 +289,7 @@ def insert_version(
     window: str | None = None,
     *,
     staged: bool = True,
-    appends: bool = False,
+    stays: RowsThatStay | None = None,
 ) -> str:
     """Writes the rows of a version, or of some of its partitions. Version numbers are never reused, so a version holds
     only partitions that the same refresh wrote.
@@ -262,8 +301,8 @@ def insert_version(
     replace all matching partitions, so both the table (`create_storage`) and the session (STAGED) set dynamic mode.
 
     `window` is another condition on rows (see `within`). `source`: the definition view, or a query. The columns are
-    named because the storage table may have hidden ones that are not written. `appends`: only for open rows, to which
-    a version may be added.
+    named because the storage table may have hidden ones that are not written. `stays`: only for open rows; None:
+    nothing does.
     """
     insert = "INSERT OVERWRITE" if staged else "INSERT INTO"
     if isinstance(source, RowsQuery):
@@ -271,15 +310,16 @@ def insert_version(
         relation = f"({source.query}) AS freshgate_rows({_listed(columns)})"
     else:
         relation = source.quoted
+    conditions = [text for text in (selected(selection, layout), window) if text]
     if layout.open is not None:
-        return layout.open.insert(columns, relation, _order(clustering, ()), appends=appends)
+        rows = _open_rows(columns, relation, layout, conditions, stays, _order(clustering, layout.open_by))
+        return layout.open.insert(columns, rows, appends=stays is not None and stays.shown is None)
     if not layout.partitioned:
         named = f" ({_listed((*columns, VERSION_COLUMN))})" if columns else ""
         return (
             f"{insert} {storage.quoted} PARTITION ({VERSION_COLUMN}){named} "
             f"SELECT *, CAST({version} AS BIGINT) FROM {relation}{_order(clustering, ())}"
         )
-    conditions = [text for text in (selected(selection, layout), window) if text]
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     # Without the hint, each of Spark's tasks would write its own file into each partition.
     places = _listed(layout.places)
@@ -457,11 +497,10 @@ PADS = "rpad("
 
 def partition_rows(storage: TableName, shown: Shown, layout: StorageLayout) -> str:
     """Rows of (key, number of rows) for each shown partition; reads no rows of files."""
-    key = layout.stored_key
-    return (
-        f"SELECT {key} AS key, count(*) AS n FROM {storage.quoted} WHERE {shown_condition(shown, layout)} "
-        f"GROUP BY {key} ORDER BY key"
-    )
+    key, rows = layout.stored_key, f"{storage.quoted} WHERE {shown_condition(shown, layout)}"
+    if layout.open is not None:
+        key, rows = layout.all_keys, layout.open.at(shown.snapshot)
+    return f"SELECT {key} AS key, count(*) AS n FROM {rows} GROUP BY {key} ORDER BY key"
 
 
 def show_partitions(table: TableName) -> str:
@@ -567,7 +606,7 @@ def partition_values(
 
 def definition_keys(definition: TableName, layout: StorageLayout, window: str) -> str:
     """Rows of the key of each partition that a complete refresh would write; `window` is a condition on the column."""
-    key = layout.key_sql([part.row_value for part in layout.parts])
+    key = layout.all_keys
     within = f" WHERE {window}" if window else ""
     return f"SELECT DISTINCT {key} AS {KEY} FROM {definition.quoted}{within} ORDER BY 1"
 

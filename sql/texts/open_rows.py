@@ -100,14 +100,16 @@ class OpenRows(ABC):
 
     # --- the table -------------------------------------------------------------------------------------
 
-    def create(self, definition: TableName, columns: Sequence[str], comment: str | None) -> str:
-        """Creates the table, without rows."""
+    def create(self, definition: TableName, columns: Sequence[str], by: Sequence[str], comment: str | None) -> str:
+        """Creates the table, without rows, and with partitions `by` some columns."""
         properties = self._properties(columns).items()
+        # Not every format can divide a table by all of its columns.
+        divided = f" PARTITIONED BY ({', '.join(map(quote, by))})" if by and len(by) < len(columns) else ""
         listed = ", ".join(f"{string_token(key)} = {string_token(value)}" for key, value in properties)
         said = "" if comment is None else f" COMMENT {string_token(comment)}"
         return (
-            f"CREATE TABLE IF NOT EXISTS {self.table.quoted} USING {self.format}{said} TBLPROPERTIES ({listed}) "
-            f"AS SELECT * FROM {definition.quoted} LIMIT 0"
+            f"CREATE TABLE IF NOT EXISTS {self.table.quoted} USING {self.format}{divided}{said} "
+            f"TBLPROPERTIES ({listed}) AS SELECT * FROM {definition.quoted} LIMIT 0"
         )
 
     @abstractmethod
@@ -138,11 +140,10 @@ class OpenRows(ABC):
         """The settings of a session that writes a version, in addition to rows that have been there `before`. `state`:
         of the base tables, for others to read; empty if it is not known."""
 
-    def insert(self, columns: Iterable[str], relation: str, order: str, *, appends: bool) -> str:
-        """Writes rows of a relation: instead of all that are there, or in addition to them."""
-        listed = ", ".join(map(quote, columns))
+    def insert(self, columns: Iterable[str], rows: str, *, appends: bool) -> str:
+        """Writes the rows of a query: instead of all that are there, or in addition to them."""
         verb = "INSERT INTO" if appends else "INSERT OVERWRITE"
-        return f"{verb} {self.table.quoted} ({listed}) SELECT {listed} FROM {relation}{order}"
+        return f"{verb} {self.table.quoted} ({', '.join(map(quote, columns))}) {rows}"
 
     # --- commits ---------------------------------------------------------------------------------------
 

@@ -73,7 +73,8 @@ class StorageLayout:
     time_zone: str = ""
     """The time zone in which keys are computed; empty if they do not depend on it."""
     open: OpenRows | None = None
-    """The table that has the rows instead of the storage table, one commit a version. Such a view has no partitions."""
+    """The table that has the rows instead of the storage table, one commit a version. It has the view's columns, and
+    each version has all partitions."""
     further: tuple[StorageLayout, ...] = ()
     """Those of the view's other partition columns."""
     function: str = ""
@@ -93,6 +94,8 @@ class StorageLayout:
     @property
     def held(self) -> dict[str, str]:
         """The storage's column for each of the view's that a partition column holds, by name in lower case."""
+        if self.open is not None:
+            return {}
         return {part.column.lower(): name for name, part in self.places.items() if part.holds_column}
 
     def key_of(self, column: str) -> str:
@@ -133,6 +136,16 @@ class StorageLayout:
             f"{quote(held[column.lower()])} AS {quote(column)}" if column.lower() in held else quote(column)
             for column in columns
         )
+
+    @property
+    def open_by(self) -> tuple[str, ...]:
+        """The columns by whose values the table of open rows is divided: those that divide the view themselves."""
+        return tuple(part.column for part in self.parts if not part.function and part.key == PLACE)
+
+    @property
+    def all_keys(self) -> str:
+        """The keys of a row of the view as SQL."""
+        return self.key_sql([part.row_value for part in self.parts])
 
     @property
     def partitioned(self) -> bool:

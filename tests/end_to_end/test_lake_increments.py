@@ -330,6 +330,53 @@ def test_rows_that_other_engines_read(lake: Lake, word: str) -> None:
     assert dropped not in there
 
 
+@pytest.mark.parametrize("word", ["ICEBERG", "DELTA"])
+def test_partitions_of_rows_that_other_engines_read(lake: Lake, word: str) -> None:
+    """Only changed partitions are computed; each version is one commit with all of them."""
+    base = f"{lake.name}.days"
+    lake.run(
+        f"CREATE TABLE {base} (id INT, at TIMESTAMP, day DATE, c STRING) USING parquet PARTITIONED BY (day, c)",
+        f"INSERT INTO {base} SELECT id, timestamp_seconds(1704067200 + id * 20000), "
+        "CAST(timestamp_seconds(1704067200 + id * 20000) AS DATE), concat('c', id % 3) FROM range(30)",
+    )
+    definitions = {
+        "daily": f"SELECT day, count(*) AS n, sum(id) AS s FROM {base} GROUP BY day",
+        "both": f"SELECT c, day, id FROM {base}",
+        "monthly": f"SELECT day, c, max(id) AS last FROM {base} GROUP BY day, c",
+    }
+    clauses = {"daily": "day", "both": "c, day", "monthly": "date_trunc(day, 'month')"}
+    shared = dict[str, str]()
+    for name, by in clauses.items():
+        lake.run(f"CREATE MATERIALIZED VIEW {lake.name}.{name} PARTITION BY ({by}) USING {word} AS {definitions[name]}")
+        described = {str(row[0]): str(row[1]) for row in rows(lake.through, f"DESCRIBE EXTENDED {lake.name}.{name}")}
+        shared[name] = described["Storage Table"]
+
+    def check(*modes: str) -> None:
+        said = lake.check(definitions)
+        assert not {name: text for name, text in said.items() if modes and not text.startswith(modes)}
+        for name, definition in definitions.items():
+            columns = ", ".join(str(each[0]) for each in rows(lake.direct, f"DESCRIBE QUERY {definition}"))
+            seen = rows(lake.direct, f"SELECT {columns} FROM {shared[name]}")
+            assert sorted(seen, key=repr) == sorted(rows(lake.direct, definition), key=repr), name
+
+    check()
+    for write in (
+        f"INSERT INTO {base} VALUES (100, NULL, DATE'2024-01-03', 'c1'), (101, NULL, NULL, NULL)",
+        f"ALTER TABLE {base} DROP PARTITION (day = DATE'2024-01-02')",
+        f"INSERT INTO {base} VALUES (102, NULL, DATE'2024-02-03', 'c9')",
+    ):
+        lake.run(write)
+        check("PARTIAL", "INCREMENTAL")
+    named = rows(lake.through, f"SHOW PARTITIONS FROM {lake.name}.daily")
+    (days,) = rows(lake.direct, f"SELECT count(DISTINCT coalesce(CAST(day AS STRING), '')) FROM {base}")[0]
+    assert len(named) == days
+    name = next(str(row[1]) for row in named if "20240203" in str(row))
+    lake.run(f"REFRESH MATERIALIZED VIEW {lake.name}.daily PARTITIONS ({name})")
+    check()
+    lake.run(f"REFRESH MATERIALIZED VIEW {lake.name}.daily COMPLETE")
+    check()
+
+
 def check_sizes(lake: Lake, definitions: Mapping[str, str]) -> None:
     """The sizes of the kept versions are known."""
     for view, definition in definitions.items():

@@ -22,12 +22,14 @@ from gateway.errors import DefinitionRefused, FreshgateError, NotAllowed, Refres
 from gateway.mv.formats import open_tables
 from gateway.mv.model import properties as stored
 from gateway.mv.model.view import Cause, Leftover, MaterializedView, TriggerMode
+from gateway.mv.refresh.habits import Habits
+from gateway.mv.refresh.planner import plan_refresh
 from sql.names import Namespace, TableName
 from sql.texts import maintenance
 from sql.texts.delta_rows import METADATA
 from sql.texts.iceberg_rows import PROPERTY, IcebergRows
 from sql.texts.open_rows import Before, written_last
-from sql.texts.storage_layout import Shown, StorageLayout
+from sql.texts.storage_layout import Selection, Shown, StorageLayout
 
 CREATE = "CREATE MATERIALIZED VIEW s.m {}USING {} AS SELECT a FROM s.t"
 STORAGE = TableName("freshgate_storage", "s__m__0a1b2c3d")
@@ -625,7 +627,6 @@ async def test_its_statistics_are_its_own(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ("PARTITION BY (a) ", "cannot have partitions"),
         ("LOCATION '/data/views' ", "LOCATION"),
         ("CLUSTERED BY (a) INTO 2 BUCKETS ", "cannot have buckets"),
         ("SECURITY INVOKER ", "whoever may read the table"),
@@ -651,6 +652,58 @@ def test_the_catalog_must_be_fit_for_it(lake: type[Lake], value: str, said: str)
     named = rf"storage\.{stage.lake.word.lower()}_catalog"
     with pytest.raises(DefinitionRefused, match=named):
         asyncio.run(House(lake()).run(CREATE.format("", stage.lake.word)))
+
+
+# --- partitions ------------------------------------------------------------------------------------------
+
+HABITS = Habits()
+BY_A = StorageLayout("a", "bigint", holds_column=True, open=ROWS)
+MONTHS = StorageLayout("d", "date", "date_format(date_trunc('MONTH', {}), 'yyyy-MM-dd')", open=ROWS)
+SOME = Selection(frozenset({"1", None}), all_but=False)
+
+
+def test_a_version_of_some_partitions_has_copies_of_the_others() -> None:
+    """One statement, and so one commit. Columns that the version before did not have yet are NULL in these."""
+    kept = maintenance.RowsThatStay(replace(Shown.only(3), snapshot="77"), {"freshgate_n": "bigint"})
+    text = maintenance.insert_version(STORAGE, ROWS.view, 4, None, ["a"], BY_A, SOME, stays=kept)
+    some = "(`a` IN (CAST('1' AS bigint)) OR `a` IS NULL)"
+    found, others = f"SELECT `a` FROM {ROWS.view.quoted} WHERE {some}", f"NOT coalesce({some}, false)"
+    assert text == (
+        f"INSERT OVERWRITE {ROWS.table.quoted} (`a`) SELECT /*+ REBALANCE(`a`) */ `a` FROM ({found} UNION ALL "
+        f"SELECT `a` FROM {ROWS.table.quoted} VERSION AS OF 77 WHERE {others})"
+    )
+    rows = maintenance.RowsQuery("SELECT 1, 2", ("freshgate_n",))
+    text = maintenance.insert_version(STORAGE, rows, 4, None, ["a"], BY_A, SOME, "a > 0", stays=kept)
+    assert "SELECT `a`, CAST(NULL AS bigint) AS `freshgate_n` FROM" in text
+    assert text.endswith(f"WHERE {others} AND a > 0)"), "partitions that have left the window are not copied"
+
+
+def test_the_plan_of_some_partitions_is_one_statement() -> None:
+    async def work() -> None:
+        stage = Stage()
+        await stage.create()
+        view = replace(stage.view, layout=BY_A, properties={"refresh_partition_num": "1"})
+        some = Selection(frozenset({"1", "2", "3"}), all_but=False)
+        for chosen in (some, replace(some, all_but=True), Selection(frozenset(), all_but=False)):
+            plan = plan_refresh(view, 2, "", HABITS, chosen=chosen, known=frozenset("1234"))
+            assert plan.inserts == 1
+            (step,) = [step for step in plan.write if step.inserts]
+            assert f"UNION ALL SELECT `a` FROM {view.rows_table.quoted} VERSION AS OF {stage.snapshot}" in step.sql
+        plan = plan_refresh(view, 2, "", HABITS)
+        assert "UNION ALL" not in plan.write[-1].sql
+
+    asyncio.run(work())
+
+
+def test_partitions_are_those_of_the_table_if_they_can_be() -> None:
+    create = ROWS.create(STORAGE, ["a", "d"], BY_A.open_by, None)
+    assert "USING iceberg PARTITIONED BY (`a`) TBLPROPERTIES" in create
+    assert "PARTITIONED BY" not in ROWS.create(STORAGE, ["a"], BY_A.open_by, None)
+    assert MONTHS.open_by == ()
+    counted = maintenance.partition_rows(STORAGE, replace(Shown.only(3), snapshot="77"), MONTHS)
+    assert "date_format(date_trunc('MONTH', `d`), 'yyyy-MM-dd')" in counted
+    assert counted.count("VERSION AS OF 77") == 1
+    assert "freshgate_version" not in counted
 
 
 # --- commits ---------------------------------------------------------------------------------------------

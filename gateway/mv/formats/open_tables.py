@@ -45,7 +45,8 @@ def before(view: MaterializedView, *, appends: bool) -> Before:
 
 async def refresh_state(run: Run, view: MaterializedView, started_ms: int) -> str:
     """The states of the base tables before a refresh reads them, for a description in Iceberg's terms; empty if it
-    reads anything else than the main branches of Iceberg tables, or a state is not known. Never raises what Spark raises."""
+    reads anything else than the main branches of Iceberg tables, or a state is not known. Never raises what Spark
+    raises."""
     if view.views or any(table.aspect or iceberg_texts.selected(table) != ("", False) for table in view.tables):
         return ""
     found = []
@@ -64,7 +65,7 @@ async def refresh_state(run: Run, view: MaterializedView, started_ms: int) -> st
 async def create(run: Run, view: MaterializedView, rows: OpenRows) -> None:
     """Creates the table, without rows, if it does not exist. Raises what Spark raises."""
     await run(rows.create_database())
-    await run(rows.create(view.definition, view.columns, view.comment))
+    await run(rows.create(view.definition, view.columns, view.layout.open_by, view.comment))
 
 
 async def describe(run: Run, rows: OpenRows, query: str, columns: Iterable[str]) -> None:

@@ -30,7 +30,8 @@ class VersionChanges:
 def version_changes(view: MaterializedView, before: Version, after: Version) -> VersionChanges | None:
     """None if the later version does not share rows with the earlier one, or not in a way that can be told from the
     rows. `view`: of which both are versions, and which is as it was then."""
-    if not (before.complete and after.complete):
+    if not (before.complete and after.complete) or after.shown.snapshot:
+        # Of versions with commits of their own, it is not known which rows they share.
         return None
     added = maintenance.rows_beyond(view.storage, view.columns, after.shown, before.shown, view.layout)
     if not view.layout.partitioned:
@@ -56,10 +57,7 @@ def changed_keys(before: Version, after: Version) -> frozenset[PartitionKey]:
 
 
 def _extends(before: Version, after: Version) -> bool:
-    """Whether the later version shows whatever the earlier one shows, and rows of further versions. Of versions with
-    commits of their own, that is not known."""
-    if after.shown.snapshot:
-        return False
+    """Whether the later version shows whatever the earlier one shows, and rows of further versions."""
     if before.shown.hidden or after.shown.hidden or before.shown.flagged or after.shown.flagged:
         return False
     return all(

@@ -206,7 +206,10 @@ def plan_refresh(
     # The first version of a new view has the number that is already the current one.
     past = "" if isinstance(source, Copied) or version == view.current.number else view.past
     written = _written(view, chosen, known, left)
-    batches = list(_batches(view, replace(chosen, keys=chosen.keys - kept) if chosen.all_but else chosen, written))
+    named = replace(chosen, keys=chosen.keys - kept) if chosen.all_but else chosen
+    # Readers of open rows see each statement's commit, so there is one.
+    alone = view.layout.open is not None and view.layout.partitioned
+    batches = [named] if alone else list(_batches(view, named, written))
     for number, batch in enumerate(batches, 1):
         rows = maintenance.insert_version(
             view.storage,
@@ -218,7 +221,7 @@ def plan_refresh(
             batch,
             window(view),
             staged=habits.stages_writes,
-            appends=isinstance(source, Merged) and source.appends,
+            stays=_stays(view, source, batch),
         )
         part = f", part {number} of {len(batches)}" if len(batches) > 1 else ""
         count = len(written - batch.keys if batch.all_but else batch.keys)
@@ -241,6 +244,15 @@ def _rows(view: MaterializedView, source: RowSource, past: str, *, in_place: boo
         return maintenance.rows_meeting(rows, view.columns, f"NOT {past}")
     stored = maintenance.past_rows(view.storage, view.columns, rows.hidden, view.current.shown, view.layout)
     return maintenance.with_past(stored, rows, view.columns, past)
+
+
+def _stays(view: MaterializedView, source: RowSource, chosen: Selection) -> maintenance.RowsThatStay | None:
+    """What a version of open rows has of the current one."""
+    if isinstance(source, Merged) and source.appends:
+        return maintenance.RowsThatStay()
+    if view.layout.open is None or not view.layout.partitioned or chosen.everything or not view.current.shown.snapshot:
+        return None
+    return maintenance.RowsThatStay(view.current.shown, source.exact.missing if source.exact is not None else {})
 
 
 def _written(

@@ -37,7 +37,7 @@ from gateway.mv.refresh.planner import (
 from gateway.mv.refresh.proposal import Keys, RefreshProposal, StandingPartition
 from gateway.mv.refresh.routes import Extent, Route, Routes, extent_of
 from gateway.mv.refresh.surroundings import Surroundings
-from gateway.mv.versions.rows import stored_partitions
+from gateway.mv.versions.rows import open_partitions, stored_partitions
 from sql.grammar import view_properties
 from sql.statement import Method
 from sql.texts import maintenance
@@ -139,7 +139,7 @@ class Proposer:
         keys = await self._keys(view, _wanted(view, found, inspection), session)
         left = await self._left(view, session)
         named = await self._called(view, inspection, cause.partitions, session) if single else None
-        shown = await self.shown(view) if view.layout.partitioned else frozenset[PartitionKey]()
+        shown = await self.shown(view, session) if view.layout.partitioned else frozenset[PartitionKey]()
         past = await self._past(view, shown.union(keys.of.values()), session)
         if past:
             keys = Keys({values: key for values, key in keys.of.items() if key not in past})
@@ -191,7 +191,8 @@ class Proposer:
     async def _is_short(self, plan: RefreshPlan) -> bool:
         """Whether the metastore accepts a public view that names so many replaced partitions."""
         hidden = sum(map(len, plan.view.current.shown.hidden.values()))
-        if plan.chosen.everything or (not plan.chosen.all_but and len(plan.chosen.keys) + hidden < NAMED_MIN):
+        few = not plan.chosen.all_but and len(plan.chosen.keys) + hidden < NAMED_MIN
+        if plan.chosen.everything or few or plan.view.layout.open is not None:
             return True
         present = await self.present(plan.view)
         return await in_thread(len(present), _published_characters, plan, present) <= self._view_characters_max
@@ -241,7 +242,7 @@ class Proposer:
         keys = await self._keys(view, found.partitions, session)
         left_out = not found.partitions <= keys.of.keys()
         chosen = ALL if left_out else await in_thread(len(keys.of), selection, view, found, keys.of)
-        return chosen, await self.shown(view)
+        return chosen, await self.shown(view, session)
 
     async def missing(self, view: MaterializedView, names: Iterable[str], session: SqlSession) -> list[str]:
         """The names that belong to no partition of the view, nor to one that a refresh would create now."""
@@ -281,16 +282,20 @@ class Proposer:
         self, view: MaterializedView, inspection: Inspection, session: SqlSession
     ) -> dict[PartitionKey, Partition]:
         """The partitions that the view shows, and those that the followed table leads to now."""
-        shown = await self.shown(view)
+        shown = await self.shown(view, session)
         leading = await self._keys(view, _all_of(view, inspection), session)
         return await in_thread(len(shown) + len(leading.of), lambda: _described(view, shown.union(leading.of.values())))
 
     async def present(self, view: MaterializedView) -> list[tuple[int, PartitionKey]]:
-        """The versions and partitions with rows in the storage table; empty if the view has no partitions."""
-        return await stored_partitions(self._metastore, view.storage) if view.layout.partitioned else []
+        """The versions and partitions with rows in the storage table; none if it has no partitions or no rows."""
+        if view.layout.open is not None or not view.layout.partitioned:
+            return []
+        return await stored_partitions(self._metastore, view.storage)
 
-    async def shown(self, view: MaterializedView) -> frozenset[PartitionKey]:
+    async def shown(self, view: MaterializedView, session: SqlSession) -> frozenset[PartitionKey]:
         """The partitions that the current version shows."""
+        if view.layout.open is not None:
+            return await open_partitions(session, view)
         present = await self.present(view)
         return await in_thread(len(present), _shown_of, view.current.shown, present)
 
@@ -325,7 +330,7 @@ class Proposer:
         condition = window_of_key(view)
         if not condition:
             return frozenset()
-        shown = await self.shown(view)
+        shown = await self.shown(view, session)
         ordered = await in_thread(len(shown), many.in_order, shown, lambda key: key or "")
         left: set[PartitionKey] = set()
         for some in _together(ordered):

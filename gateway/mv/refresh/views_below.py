@@ -100,7 +100,7 @@ class ViewsBelow:
 
     async def _differ(self, below: MaterializedView, old: Shown, new: Shown) -> tuple[bool, bool]:
         """Whether the new one shows rows that the old one does not, and the other way round."""
-        if not below.layout.partitioned:
+        if not below.layout.partitioned or below.layout.open is not None:
             return bool(_versions(new) - _versions(old)), bool(_versions(old) - _versions(new))
         present = await stored_partitions(self._metastore, below.storage)
 

@@ -80,7 +80,6 @@ def check_open(view: TableName, clauses: CreateClauses, catalog: str) -> None:
             sqlstate="55000",
         )
     refused = {
-        "partitions": clauses.partitioning,
         "LOCATION": clauses.location,
         "buckets": clauses.distribution,
         "SECURITY INVOKER, because whoever may read the table reads all of its rows": clauses.security

@@ -222,10 +222,10 @@ class Drafting:
         admission.check_immutable(view)
         await check_past(view, caller.session)
         if view.clauses.file_format in OPEN_FORMATS:
-            return await self._open(view, caller)
+            return await self._open(view, stored_view, caller)
         return await self._partitioned(view, stored_view, caller)
 
-    async def _open(self, view: MaterializedView, caller: Caller) -> MaterializedView:
+    async def _open(self, view: MaterializedView, definition: Relation, caller: Caller) -> MaterializedView:
         """The view with a table of rows for other engines."""
         name = view.clauses.file_format or ""
         catalog, kind = self._open_catalogs.get(name, ""), OPEN_FORMATS[name]
@@ -236,7 +236,8 @@ class Drafting:
                 f"The materialized view {view.name} cannot be stored USING {name}: {why}", sqlstate="55000"
             )
         table = TableName(view.storage.database, view.storage.table + ROWS_SUFFIX, catalog)
-        return replace(view, layout=replace(UNPARTITIONED, open=kind(table, self._open_described)))
+        view = await self._partitioned(view, definition, caller)
+        return replace(view, layout=replace(view.layout, open=kind(table, self._open_described)))
 
     async def _partitioned(self, view: MaterializedView, definition: Relation, caller: Caller) -> MaterializedView:
         """The view with its partitions, if they can follow those of a base table.

@@ -67,6 +67,8 @@ class ViewPartitions:
             return [Partition(view.name.table, "", int(rows[0][0]))]
         source = view.storage if view.built else view.definition
         version = view.current.number if view.built else None
+        if view.built and view.layout.open is not None:
+            source, version = view.name, None
         texts, written = await self._texts(view), self._date_format(view)
         query = maintenance.partition_values(source, partitioning, version, texts, written)
         rows = (await self._metastore.run(query)).rows

@@ -20,7 +20,7 @@ CREATE MATERIALIZED VIEW mv ON PREBUILT TABLE AS SELECT 1 AS a;
 CREATE MATERIALIZED VIEW mv REFRESH FORCE WITH ROWID AS SELECT 1 AS a;
 --> SyntaxProblem WITH ROWID is not supported: a refresh needs no key (line 1, column 43)
 CREATE MATERIALIZED VIEW mv TABLESPACE users BUILD DEFERRED USING INDEX AS SELECT 1 AS a;
---> SyntaxProblem expected PARQUET, ORC or ICEBERG after USING, found INDEX (line 1, column 67)
+--> SyntaxProblem expected PARQUET, ORC, ICEBERG or DELTA after USING, found INDEX (line 1, column 67)
 CREATE MATERIALIZED VIEW mv ENABLE QUERY REWRITE DISABLE QUERY REWRITE AS SELECT 1 AS a;
 --> SyntaxProblem the property use_for_rewrite is given twice (line 1, column 50)
 ALTER MATERIALIZED VIEW mv REFRESH COMPLETE ON DEMAND;

@@ -28,7 +28,7 @@ CREATE MATERIALIZED VIEW mv BUILD DEFERRED AS SELECT 1 AS a WITH NO DATA;
 CREATE MATERIALIZED VIEW mv AS WITH NO DATA;
 --> SyntaxProblem expected a query after AS (SELECT, WITH, FROM, VALUES, TABLE or a parenthesis), found WITH (line 1, column 32)
 CREATE MATERIALIZED VIEW mv USING heap AS SELECT 1 AS a;
---> SyntaxProblem expected PARQUET, ORC or ICEBERG after USING, found heap (line 1, column 35)
+--> SyntaxProblem expected PARQUET, ORC, ICEBERG or DELTA after USING, found heap (line 1, column 35)
 CREATE MATERIALIZED VIEW mv WITH (fillfactr = 70) AS SELECT 1 AS a;
 --> SyntaxProblem illegal key:fillfactr; did you mean fillfactor? (line 1, column 35)
 REFRESH MATERIALIZED VIEW CONCURRENTLY s.mv;

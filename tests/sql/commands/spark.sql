@@ -20,7 +20,7 @@ CREATE MATERIALIZED VIEW mv CLUSTERED BY (a) SORTED BY (a DESC) INTO 4 BUCKETS A
 CREATE MATERIALIZED VIEW mv CLUSTERED BY (a) INTO 4 BUCKETS DISTRIBUTED BY RANDOM AS SELECT a FROM t;
 --> SyntaxProblem expected one clause for the distribution, which CLUSTERED BY already sets, found DISTRIBUTED (line 1, column 61)
 CREATE MATERIALIZED VIEW mv USING csv AS SELECT 1 AS a;
---> SyntaxProblem expected PARQUET, ORC or ICEBERG after USING, found csv (line 1, column 35)
+--> SyntaxProblem expected PARQUET, ORC, ICEBERG or DELTA after USING, found csv (line 1, column 35)
 CREATE MATERIALIZED VIEW mv USING orc STORED AS orc AS SELECT 1 AS a;
 --> SyntaxProblem expected one clause for the file format, which USING already sets, found STORED (line 1, column 39)
 CREATE MATERIALIZED VIEW mv LOCATION AS SELECT 1 AS a;
