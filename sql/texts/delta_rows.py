@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -49,6 +50,8 @@ _TOUCHES_NO_FILE = frozenset(
 )
 """Operations after which the table has the files that it had."""
 _RESTORE = "RESTORE"
+_TARGET = re.compile(r'"version":\s*"?(\d+)')
+"""The version that a RESTORE goes back to, in its parameters; there is none if it goes back to a time."""
 _MOVES = frozenset({"OPTIMIZE", "REORG", "REORG TABLE"})
 """Operations after which other files have the same rows."""
 
@@ -114,12 +117,12 @@ class DeltaRows(OpenRows):
         for number, at, operation, parameters, measures, said in listed:
             tag, before = _said(said)
             counts = _record(measures)
-            target = str(_record(parameters).get("version", "")) if operation == _RESTORE else ""
-            keeps = operation in _TOUCHES_NO_FILE or target.isdigit()
+            restored = _TARGET.search(str(parameters)) if operation == _RESTORE else None
+            keeps = operation in _TOUCHES_NO_FILE or restored is not None
             rewrites = keeps or operation in _MOVES
             found[str(number)] = Commit(
                 str(number),
-                target if target.isdigit() else str(int(number) - 1) if int(number) else "",
+                restored[1] if restored is not None else str(int(number) - 1) if int(number) else "",
                 rewrites,
                 None if rewrites else tag,
                 int(counts.get("numOutputRows", 0)),
