@@ -8,13 +8,14 @@ from typing import Any
 
 import duckdb
 import pytest
-from memory_corpus import COLUMNS, DATABASE, TABLE
+from memory_corpus import BASE, COLUMNS, DATABASE, TABLE
 
 from gateway.memory.page_encoding import date_text, decimal_text, timestamp_text
 from gateway.wire.columnar import Value
 from sql.memory.engine_types import engine_type
 from sql.memory.translation import EngineQuery, ViewSource
 
+BASE_RELATION = f"spark_catalog.{DATABASE}.{BASE}"
 RELATION = f"spark_catalog.{DATABASE}.{TABLE}"
 SOURCE = ViewSource("v", {name: (name, type_text) for name, type_text in COLUMNS.items()})
 SOURCES = {RELATION: SOURCE}

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 DATABASE, TABLE = "in_memory", "sales"
+BASE = "base"
+"""A base table with the same columns, for random queries."""
 COLUMNS = {
     "day": "date",
     "shop": "string",

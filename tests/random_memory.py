@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from itertools import count
 
-from memory_corpus import TABLE
+from memory_corpus import BASE, TABLE
 
 COLUMNS = {
     "int": ("n",),
@@ -97,6 +97,8 @@ class Maker:
                     self._ranked,
                     self._first_rows,
                     self._determined,
+                    self._beside,
+                    self._beside_groups,
                 ),
             )
         )
@@ -128,6 +130,44 @@ class Maker:
         values = "sum(n)", "max(day)"
         sides = [f"(SELECT shop, {each} AS v FROM {TABLE}{self._where()} GROUP BY shop)" for each in values]
         return f"SELECT a.shop, a.v, b.shop AS other, b.v AS w FROM {sides[0]} a {kind} {sides[1]} b ON a.shop = b.shop"
+
+    def _beside(self) -> str:
+        """Rows of the view beside those of a base table."""
+        items = [self.value(self._type(), 1) for _ in range(self.chance.randint(1, 3))]
+        joined = self._with_base(("shop", "n", "day", "s"))
+        return f"SELECT {_named(['c.k', 'c.x', *items])} FROM {joined}{self._where()}"
+
+    def _beside_groups(self) -> str:
+        """Groups of such rows; or rows of one that are chosen by the other."""
+        if self.chance.random() < 0.3:
+            return self._among_base()
+        keys = self.chance.sample(("c.k", "c.x", "shop", "year(day)", "b"), self.chance.randint(0, 2))
+        of_base = ("count(c.k)", "min(c.x)", "count(DISTINCT c.x)", "sum(c.y)", "avg(c.y)", "max(c.x)")
+        items = [*keys, *self.chance.sample(of_base, 2), *(self._aggregate() for _ in range(self.chance.randint(1, 2)))]
+        group = f" GROUP BY {', '.join(keys)}" if keys else ""
+        joined = self._with_base(("shop", "n", "day", "s", "b", "orders", "amount"))
+        return f"SELECT {_named(items)} FROM {joined}{self._where()}{group}"
+
+    def _with_base(self, keys: tuple[str, ...]) -> str:
+        """The view joined with the base table, of which it has a key k, and values x and y."""
+        key = self.chance.choice(keys)
+        kind = self.chance.choice(("JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"))
+        x, y = self.value(self.chance.choice(GROUPED), 1), self.value(self.chance.choice(NUMBERS), 1)
+        base = f"(SELECT {key} AS k, {x} AS x, {y} AS y FROM {BASE}{self._where()})"
+        further = f" AND {self._condition(1)}" if kind != "FULL JOIN" and self.chance.random() < 0.3 else ""
+        return f"{TABLE} {kind} {base} c ON {TABLE}.{key} {self.chance.choice(('=', '=', '<=>'))} c.k{further}"
+
+    def _among_base(self) -> str:
+        key = self.chance.choice(("shop", "n", "day", "s", "b"))
+        test = self.chance.choice(
+            (
+                f"{key} IN (SELECT {key} FROM {BASE}{self._where()})",
+                f"EXISTS (SELECT 1 FROM {BASE} i WHERE i.{key} = o.{key} AND i.n > {self.chance.randint(-9, 9)})",
+                f"NOT EXISTS (SELECT 1 FROM {BASE} i WHERE i.{key} = o.{key} AND {self._condition(1)})",
+                f"n < (SELECT {self.chance.choice(('min', 'avg', 'max'))}(n) FROM {BASE}{self._where()})",
+            )
+        )
+        return f"SELECT {_named(['shop', self.value(self._type(), 1)])} FROM {TABLE} o WHERE {test}"
 
     def _sets(self) -> str:
         """Several groupings."""

@@ -18,7 +18,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import memory_dashboards
-from memory_corpus import COLUMNS, DATABASE, QUERIES, REFUSED, SEVERAL, TABLE, rows_as_sql
+from memory_corpus import BASE, COLUMNS, DATABASE, QUERIES, REFUSED, SEVERAL, TABLE, rows_as_sql
 from planning import Planner, planner
 from processes import Engine
 from record_plans import shortened
@@ -75,13 +75,13 @@ async def recorded_dashboards(planner: Planner) -> dict[str, RecordedQuery]:
 
 
 async def prepare(planner: Planner) -> None:
-    """Creates the table in a database of its own."""
+    """Creates the tables in a database of its own, the base table without rows."""
     columns = ", ".join(f"{name} {type_text}" for name, type_text in COLUMNS.items())
     for statement in (
         f"CREATE DATABASE {DATABASE}",
         f"USE {DATABASE}",
         "SET TIME ZONE 'UTC'",
-        f"CREATE TABLE {TABLE} ({columns}) USING PARQUET",
+        *(f"CREATE TABLE {table} ({columns}) USING PARQUET" for table in (TABLE, BASE)),
         f"INSERT INTO {TABLE} {rows_as_sql()}",
     ):
         await planner.session.run(statement)

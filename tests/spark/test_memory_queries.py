@@ -9,16 +9,16 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 
 import duckdb
 import pytest
 from batched_answers import QUICK, USUAL, Asked, answers
-from engine_answers import SOURCES, answer, engine_with
-from memory_corpus import COLUMNS, DATABASE, TABLE
+from engine_answers import BASE_RELATION, SOURCE, SOURCES, answer, engine_with, fill
+from memory_corpus import BASE, COLUMNS, DATABASE, TABLE
 from memory_rows import CHANGING, Rows, facts_of
 from planning import OneSession, Planner, planner
 from processes import Engine
@@ -35,7 +35,7 @@ from gateway.wire.columnar import Value
 from sql.memory.columns import ColumnFacts, times_of
 from sql.memory.engine_texts import NotListed
 from sql.memory.shape_query import ShapeQuery, shape_query, varied
-from sql.memory.translation import EngineQuery
+from sql.memory.translation import EngineQuery, reading_of
 from sql.proof.plan import Plan
 from sql.rewriting.shape import STRING, Shape, others_of, shape_of
 
@@ -50,6 +50,10 @@ OTHERS = 10
 ODD = {STRING: ("'x%'", "'_b'", "''", "'A'")}
 """Literals of a kind that are likely to mean something else."""
 Translate = Callable[[tuple[Plan, Plan], Shape], ShapeQuery]
+TABLES = {SOURCE.view: "rows", BASE: BASE}
+"""The engine's, by the ids of what they hold."""
+OF_BASE = 1 << 40
+"""Added to the seed of the rows of the base table."""
 IN_ZONES = 0.5
 """How many of the queries are asked in sessions with another time zone than UTC."""
 USUAL_EVERY = 8
@@ -76,6 +80,7 @@ def test_random_queries_have_sparks_answers(engine: Engine) -> None:
     print(f"seed {SEED}: {dict(counts)}")
     shapes = sum(counts[each] for each in ("shapes", "not listed", "no plan"))
     assert counts["shapes"] > shapes / 2, "most of these queries are to be answered"
+    assert counts["with a base table"] > QUERIES / 50 or QUERIES < 1000, "a short series has few shapes"
 
 
 async def compare(working: Planner, zones: Zones, seed: int, counts: Counter[str]) -> None:
@@ -84,13 +89,19 @@ async def compare(working: Planner, zones: Zones, seed: int, counts: Counter[str
     zone = await zones.rules(maker.chance.choice(CHANGING) if maker.chance.random() < IN_ZONES else "UTC")
     for statement in ("SET TIME ZONE 'UTC'", *(QUICK if seed % USUAL_EVERY else USUAL)):
         await working.session.run(statement)
-    await working.session.run(f"INSERT OVERWRITE {TABLE} {Rows(seed).as_sql()}")
-    rows = (await working.session.run(f"SELECT * FROM {TABLE}")).rows
+    found_in = dict[str, Sequence[Sequence[Value]]]()
+    for table, rows in ((TABLE, Rows(seed)), (BASE, Rows(seed + OF_BASE))):
+        await working.session.run(f"INSERT OVERWRITE {table} {rows.as_sql()}")
+        found_in[table] = (await working.session.run(f"SELECT * FROM {table}")).rows
     await working.session.run(f"SET TIME ZONE '{zone.name}'")
-    with engine_with(rows) as connection:
-        facts = facts_of(connection, "rows")
-        times = times_of((kind, facts[name]) for name, kind in COLUMNS.items())
-        translate = partial(shape_query, sources=SOURCES, zone=zone, times=times)
+    with engine_with(found_in[TABLE]) as connection:
+        fill(connection, BASE, COLUMNS, found_in[BASE])
+        facts = {view: facts_of(connection, table) for view, table in TABLES.items()}
+        times = times_of((kind, each[name]) for each in facts.values() for name, kind in COLUMNS.items())
+        reading = reading_of(await working.plan(f"SELECT * FROM {BASE}"))
+        assert reading is not None
+        sources = {**SOURCES, BASE_RELATION: replace(SOURCE, view=BASE, reading=reading)}
+        translate = partial(shape_query, sources=sources, zone=zone, times=times)
         found = list[Compared]()
         for _ in range(SHAPES_AT_ONCE):
             found += [each async for each in compared(working, translate, connection, facts, maker, counts)]
@@ -102,6 +113,7 @@ async def compare(working: Planner, zones: Zones, seed: int, counts: Counter[str
             pytest.fail(f"seed {seed}, {zone.name}: {problem}: {ours.asked.text}\n{ours.text}\n{ours.rows}\n{sparks}")
         else:
             counts["equal"] += 1
+            counts["with a base table"] += BASE in ours.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +130,7 @@ async def compared(
     working: Planner,
     translate: Translate,
     engine: duckdb.DuckDBPyConnection,
-    facts: Mapping[str, ColumnFacts],
+    facts: Mapping[str, Mapping[str, ColumnFacts]],
     maker: Maker,
     counts: Counter[str],
 ) -> AsyncIterator[Compared]:
@@ -133,12 +145,12 @@ async def compared(
         counts["no plan"] += 1
         return
     counts["shapes"] += 1
-    if not all(fact.holds(facts[column]) for _, column, fact in known.query.needed):
+    if not all(fact.holds(facts[view][column]) for view, column, fact in known.query.needed):
         counts["values"] += 1
         return
     for literals in variants(shape, known, maker):
         try:
-            text = known.text(literals, lambda _: "rows")
+            text = known.text(literals, lambda name: TABLES[name.view])
             rows = answer(engine, known.query, text)
         except NotListed:
             counts["another literal"] += 1
