@@ -21,6 +21,8 @@ from sql.texts.open_rows import STATIC, TAG, Before, Commit, Expiry, OpenRows, P
 
 METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 """The setting with what each commit of the session says of itself."""
+EMPTY = "spark.databricks.delta.skipRecordingEmptyCommits"
+"""The setting by which Delta makes no commit without files. A version without rows needs one, too."""
 COMMITS_SHOWN = 16
 """How many of the latest commits are listed first: Spark opens the file of each."""
 HOUR_MS = 3_600_000
@@ -96,7 +98,7 @@ class DeltaRows(OpenRows):
     def settings(self, version: int, before: Before, state: str = "") -> dict[str, str]:
         """Delta counts only the files of a commit itself, so the commit says what was there before."""
         said = {TAG: version, **({"before": [before.files, before.bytes]} if before.files else {})}
-        return {**STATIC, METADATA: json.dumps(said, separators=(",", ":"))}
+        return {**STATIC, EMPTY: "false", METADATA: json.dumps(said, separators=(",", ":"))}
 
     def commits(self) -> str:
         return f"DESCRIBE HISTORY {self.table.quoted} LIMIT {COMMITS_SHOWN}"

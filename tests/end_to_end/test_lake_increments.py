@@ -309,6 +309,7 @@ def test_rows_that_other_engines_read(lake: Lake, word: str) -> None:
     lake.check(by_rows)
     lake.run(insert(name, 200, 10))
     lake.expect("INCREMENTAL", by_rows)
+    lake.check(whole)
     check()
     # What others do to the table is found, and undone.
     rows(lake.direct, f"DELETE FROM {shared['filtered']} WHERE id < 100")
