@@ -98,21 +98,35 @@ def merged(outline: Outline, stored: str, terms: Sequence[ChangeTerm]) -> str:
     return f"SELECT {_LISTED([*visible, *hidden, *shown])} FROM ({summed}) AS `freshgate_groups`"
 
 
-def subtracted(outline: Outline, stored: str, terms: Sequence[ChangeTerm], *, exact: bool = False) -> str:
+def subtracted(outline: Outline, stored: str, terms: Sequence[ChangeTerm], floats: Mapping[str, str]) -> str:
     """ROWS: the rows of the view after terms of which some remove rows. `stored`: a query of all stored rows. A removed
     row may be one of the added ones; of equal rows, as many are left as the numbers say. Rows that cannot equal a
-    removed one are only copied. `exact`: whether equal values are the same, unlike -0.0 and 0.0: then the added rows,
-    which are few, are not compared beforehand."""
+    removed one are only copied. `floats`: the types of columns in which equal values may differ: 0.0 and -0.0."""
     added = [rows(outline, term) for term in terms if not term.removes]
     removed = " UNION ALL ".join(f"({rows(outline, term)})" for term in terms if term.removes)
     names = _LISTED(map(quote, outline.columns))
     gone = f"SELECT * FROM ({removed}) AS `freshgate_removed`({names})"
-    whole = " UNION ALL ".join(f"({text})" for text in (stored, *([] if exact else added)))
-    some = f"SELECT * FROM ({whole}) AS `freshgate_rows`({names})"
+    some = f"SELECT * FROM ({stored}) AS `freshgate_rows`({names})"
     columns, values = _told(outline, terms) or (outline.columns, gone)
     others, touched = (_half_joined(some, values, columns, kind) for kind in ("ANTI", "SEMI"))
-    present = " UNION ALL ".join(f"({text})" for text in (touched, *(added if exact else [])))
-    return f"({others}) UNION ALL (({present}) EXCEPT ALL ({gone}))"
+    present = " UNION ALL ".join(f"({text})" for text in (touched, *added))
+    if not floats:
+        return f"({others}) UNION ALL (({present}) EXCEPT ALL ({gone}))"
+    # The texts of 0.0 and -0.0 differ, and each number is that of its text.
+    texts = (
+        f"SELECT {_cast(outline, dict.fromkeys(floats, 'STRING'))} FROM ({each}) AS `freshgate_texts`({names})"
+        for each in (present, gone)
+    )
+    left = "({}) EXCEPT ALL ({})".format(*texts)
+    return f"({others}) UNION ALL (SELECT {_cast(outline, floats)} FROM ({left}) AS `freshgate_left`)"
+
+
+def _cast(outline: Outline, types: Mapping[str, str]) -> str:
+    """The view's columns, some as other types."""
+    return _LISTED(
+        f"CAST({quote(name)} AS {types[name]}) AS {quote(name)}" if name in types else quote(name)
+        for name in outline.columns
+    )
 
 
 def _told(outline: Outline, terms: Sequence[ChangeTerm]) -> tuple[list[str], str] | None:

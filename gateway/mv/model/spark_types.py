@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 
 def sql_type(type_json: str) -> str:
@@ -36,6 +37,31 @@ def is_exact(type_json: str) -> bool:
     """Whether values of the type that Spark finds equal are the same, unlike -0.0 and 0.0. False if it is unknown."""
     kind = json.loads(type_json) if type_json else {}
     return kind.get("name") in _EXACT and kind.get("collation", BINARY) == BINARY
+
+
+def are_exact(columns: Iterable[tuple[str, str]]) -> bool:
+    """Whether rows that Spark finds equal are the same. `columns`: names with types as JSON."""
+    return all(is_exact(kind) for _, kind in columns)
+
+
+_FLOATS = {"float": "FLOAT", "double": "DOUBLE"}
+
+
+def float_type(type_json: str) -> str:
+    """FLOAT or DOUBLE, of which 0.0 equals -0.0; empty for every other type."""
+    return _FLOATS.get(json.loads(type_json).get("name"), "")
+
+
+def has_floats_within(type_json: str) -> bool:
+    """Whether it is a type with others within, and one of these is FLOAT or DOUBLE."""
+    kind = json.loads(type_json)
+    return kind.get("name") not in _FLOATS and _has_floats(list(kind.values()))
+
+
+def _has_floats(kind: object) -> bool:
+    if isinstance(kind, list):
+        return any(map(_has_floats, kind))
+    return isinstance(kind, dict) and (kind.get("name") in _FLOATS or _has_floats(list(kind.values())))
 
 
 def is_compared(type_json: str) -> bool:

@@ -19,7 +19,7 @@ from gateway.mv.formats.table_format import Change
 from gateway.mv.freshness.drift import Drift
 from gateway.mv.model.contents import Basis
 from gateway.mv.model.marks import Mark
-from gateway.mv.model.spark_types import BINARY, is_compared, is_exact, sql_type
+from gateway.mv.model.spark_types import BINARY, float_type, has_floats_within, is_compared, sql_type
 from gateway.mv.model.view import MaterializedView, base_key
 from gateway.mv.observation.changes import Changes
 from gateway.mv.observation.inspection import Inspection
@@ -387,8 +387,8 @@ class Increments:
                 await session.run(maintenance.refresh_listing(table))
             again, named = await _touched(outline, summands, session)
         subtracts = outline.kind is Kind.ROWS and _removes(summands)
-        exact = subtracts and await self._are_exact(view)
-        rows, appends = _rows(view, outline, analysed.hidden, summands, now, named, exact=exact)
+        floats = await self._floats(view) if subtracts else {}
+        rows, appends = _rows(view, outline, analysed.hidden, summands, now, named, floats)
         read = [size] if appends else [size, _stored_bytes(view)]
         if outline.kind is Kind.ROWS and all(read) and sum(read) <= GATHERED_BYTES_MAX:
             rows = self._gathered(view, rows, by_one=len(outline.places) == 1)
@@ -439,15 +439,15 @@ class Increments:
         below = self._catalog.find(base)
         return self._changes.known_size(table) if below is None else _stored_bytes(below.view)
 
-    async def _are_exact(self, view: MaterializedView) -> bool:
-        """Whether equal values of the stored rows are the same. Raises NotIncremental unless removed rows can be found
-        among them."""
+    async def _floats(self, view: MaterializedView) -> dict[str, str]:
+        """The view's columns of FLOAT and DOUBLE, with their types. Raises NotIncremental unless removed rows can be
+        found among the stored ones."""
         stored = await self._metastore.relation(view.storage)
         columns = stored.columns if stored is not None else ()
         for name, kind in columns:
-            if not is_compared(kind):
+            if not is_compared(kind) or has_floats_within(kind):
                 raise NotIncremental(Reason.ROWS_REMOVED, f"the column {name} cannot be compared with removed rows")
-        return bool(columns) and all(is_exact(kind) for _, kind in columns)
+        return {name: floats for name, kind in columns if name in view.columns and (floats := float_type(kind))}
 
     def _bytes_of(self, tables: Iterable[TableName]) -> int:
         """The bytes of all of these tables; 0 if they are not known without asking."""
@@ -600,12 +600,11 @@ def _rows(
     summands: Sequence[ChangeTerm],
     now: Mapping[TableName, str],
     named: NamedKeys | None,
-    *,
-    exact: bool,
+    floats: Mapping[str, str],
 ) -> tuple[RowsQuery, bool]:
     """The query for the new version's rows, and whether they are shown together with the earlier versions. A partition
     belongs to one version. `now`: the queries for the rows of the base tables. `named`: the keys of the touched
-    groups, if they are few. `exact`: as in `texts.subtracted`."""
+    groups, if they are few. `floats`: as in `texts.subtracted`."""
     shown, stored = view.current.shown, _stored(view, hidden)
     if _regroups(outline, summands):
         sources = {place.number: now[place.table] for place in outline.places}
@@ -615,7 +614,7 @@ def _rows(
     if _removes(summands):
         if view.layout.partitioned:
             raise NotIncremental(Reason.ROWS_REMOVED, "rows were removed from a table, and the view has no groups")
-        return RowsQuery(texts.subtracted(outline, stored, summands, exact=exact)), False
+        return RowsQuery(texts.subtracted(outline, stored, summands, floats)), False
     added = texts.appended(outline, summands)
     if shown.versions < VERSIONS_MAX and not view.layout.partitioned:
         return RowsQuery(added), True

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gateway.mv.formats.table_format import Change
-from gateway.mv.model.spark_types import is_exact, sql_type
+from gateway.mv.model.spark_types import are_exact, is_exact, sql_type
 from gateway.mv.ports import SqlSession
 from sql.increments import changed_rows
 from sql.increments.named_keys import NAMED_TYPES, named_keys
@@ -33,7 +33,7 @@ class Narrowing:
     def net(self, change: Change) -> Change:
         """Without rows that were removed and added again, as where files were written anew, if equal rows are the
         same."""
-        if change.added is None or change.removed is None or not all(is_exact(kind) for _, kind in self.columns):
+        if change.added is None or change.removed is None or not are_exact(self.columns):
             return change
         added, removed = changed_rows.net(change.added, change.removed)
         return replace(change, added=added, removed=removed, signed="")

@@ -11,6 +11,7 @@ from gateway.loops import in_thread
 from gateway.mv.formats.table_format import Change
 from gateway.mv.model.marks import Mark
 from gateway.mv.model.snapshot import Snapshot
+from gateway.mv.model.spark_types import are_exact
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.observation.inspection import Inspection
 from gateway.mv.observation.storage_looks import StorageLooks
@@ -18,6 +19,7 @@ from gateway.mv.ports import Metastore
 from gateway.mv.versions.kept import NoSuchVersion, VersionLookup
 from gateway.mv.versions.readers import Readers, VersionKey
 from gateway.mv.versions.rows import stored_partitions
+from sql.increments import changed_rows
 from sql.increments.reasons import NotIncremental, Reason
 from sql.texts import maintenance
 from sql.texts.storage_layout import Shown
@@ -49,7 +51,8 @@ class ViewsBelow:
 
     async def since(self, below: MaterializedView, mark: Mark, inspection: Inspection, *, sparing: bool) -> Change:
         """What the view shows in addition to the version of a mark, and what it no longer shows. `sparing`: without
-        rows that are in both, which costs a comparison of all. Raises what the metastore raises."""
+        rows that are in both, which costs a comparison of all, if equal rows are the same. Raises what the metastore
+        raises."""
         now = self.mark(below, inspection)
         self.rows(below, now)
         old, new = self._shown(below, int(mark.position)), self._latest(below)
@@ -59,9 +62,15 @@ class ViewsBelow:
             maintenance.rows_beyond(below.storage, below.columns, shown, other, below.layout)
             for shown, other in ((new, old), (old, new))
         )
-        if sparing and has_added and has_removed:
-            added, removed = f"({added}) EXCEPT ALL ({removed})", f"({removed}) EXCEPT ALL ({added})"
+        if sparing and has_added and has_removed and await self._are_exact(below):
+            added, removed = changed_rows.net(added, removed)
         return Change(now, added if has_added else None, removed if has_removed else None, _rows(below, old))
+
+    async def _are_exact(self, below: MaterializedView) -> bool:
+        """Whether rows of the view that are equal are the same: of 0.0 that became -0.0, both would be left out."""
+        stored = await self._metastore.relation(below.storage)
+        shown = [] if stored is None else [each for each in stored.columns if each[0] in below.columns]
+        return len(shown) == len(below.columns) and are_exact(shown)
 
     async def _check_sound(self, below: MaterializedView, *used: Shown) -> None:
         """Raises NotIncremental if rows of one of these kept versions were changed outside the gateway: the view was

@@ -195,7 +195,9 @@ def play(
     """Fails if a view that is refreshed by rows has other rows than its definition."""
     outline = outline or outline_of(definition)
     duck = Duck(rows)
-    view = _Rows(duck, definition, outline) if outline.kind is Kind.ROWS else _Groups(duck, definition, outline, stored)
+    view = (
+        RowsView(duck, definition, outline) if outline.kind is Kind.ROWS else _Groups(duck, definition, outline, stored)
+    )
     for step in steps:
         removes = outline.subtracts or outline.kind is Kind.ROWS or outline.regroups
         added, before, removed = duck.change(step, removes=removes)
@@ -252,7 +254,7 @@ def _named(rows: Sequence[Row], width: int) -> NamedKeys | None:
     return named_keys([(*row[:width], *kind) for row, kind in zip(rows, kinds, strict=True)], width)
 
 
-class _Rows:
+class RowsView:
     """A view whose rows are stored in a table."""
 
     def __init__(self, duck: Duck, definition: Definition, outline: Outline) -> None:
@@ -266,7 +268,9 @@ class _Rows:
     def merge(self, change: Sequence[ChangeTerm]) -> None:
         stored = "SELECT * FROM stored"
         if any(term.removes for term in change):
-            self._duck.store(texts.subtracted(self._outline, stored, change, exact=len(change) % 2 == 0), "")
+            kinds = self._duck.query(f"SELECT column_name, column_type FROM (DESCRIBE {stored})")
+            floats = {str(name): str(kind) for name, kind in kinds if kind in {"FLOAT", "DOUBLE"}}
+            self._duck.store(texts.subtracted(self._outline, stored, change, floats), "")
         elif change:
             self._duck.store(f"({stored}) UNION ALL ({texts.appended(self._outline, change)})", "")
 

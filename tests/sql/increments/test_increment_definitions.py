@@ -677,7 +677,7 @@ def test_groups_that_changed_rows_name_themselves(query: str, expected: bool) ->
 def test_stored_rows_that_removed_rows_name(query: str, expected: str) -> None:
     outline, gone = outline_of(query), {name("u"): "SELECT * FROM gone"}
     now = {name("t"): "SELECT * FROM now", name("u"): "SELECT 1"}
-    made = texts.subtracted(outline, "SELECT * FROM stored", terms(outline, {}, now, gone, now))
+    made = texts.subtracted(outline, "SELECT * FROM stored", terms(outline, {}, now, gone, now), {})
     assert made.count("SELECT DISTINCT") == (2 if expected else 0)
     assert expected in made
 

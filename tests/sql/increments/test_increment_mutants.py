@@ -177,13 +177,13 @@ def test_all_equal_rows_are_removed_with_one(monkeypatch: pytest.MonkeyPatch) ->
 def test_only_stored_rows_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another term may have added them."""
 
-    def first(outline: Outline, stored: str, terms: Sequence[ChangeTerm], **_: bool) -> str:
+    def first(outline: Outline, stored: str, terms: Sequence[ChangeTerm], floats: Mapping[str, str]) -> str:
         removed = [term for term in terms if term.removes]
         added = texts.appended(
             outline, [term for term in terms if not term.removes] or [replace(removed[0], removes=False)]
         )
         nothing = "" if any(not term.removes for term in terms) else " WHERE false"
-        return f"({subtracted(outline, stored, removed)}) UNION ALL (SELECT * FROM ({added}) AS x{nothing})"
+        return f"({subtracted(outline, stored, removed, floats)}) UNION ALL (SELECT * FROM ({added}) AS x{nothing})"
 
     subtracted = texts.subtracted
     monkeypatch.setattr(texts, "subtracted", first)
