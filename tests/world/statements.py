@@ -200,10 +200,10 @@ def _computed(running: Statement, text: str) -> dict[Key, Rows]:
     and of the version before if it is copied. Without those that it removes, if it removes some."""
     if (found := _TAKEN_OUT.fullmatch(text)) is not None:
         # Of equal rows as many are left as were added: those of a history are sets.
-        stored, _, added = found[1].partition(") UNION ALL (")
-        left = _without(_computed(running, stored), _computed(running, found[2]))
-        more = _computed(running, added)
+        left = _without(_computed(running, found[1]), _computed(running, found[3]))
+        more = _computed(running, found[2])
         return {key: left.get(key, NOTHING) | more.get(key, NOTHING) for key in left.keys() | more.keys()}
+    assert "freshgate_rows" not in text, f"rows are removed in another way: {text}"
     rows: dict[Key, Rows] = {}
     for branch in text.split(") UNION ALL ("):
         parts = _parts(running, branch)
@@ -236,9 +236,11 @@ def _without(rows: Mapping[Key, Rows], others: Mapping[Key, Rows]) -> dict[Key, 
 
 
 _TAKEN_OUT = re.compile(
-    r".*?SELECT \* FROM \((.*?)\) AS `freshgate_rows`.*?JOIN \(SELECT \* FROM \((.*?)\) AS `freshgate_removed`.*",
+    r".*?SELECT \* FROM \((.*?)\) AS `freshgate_rows`.*<=> `freshgate_r`\.`\w+`\)(.*)"
+    r"\) EXCEPT ALL \(SELECT \* FROM \((.*?)\) AS `freshgate_removed`\(.*?\)\)\)",
     re.DOTALL,
 )
+"""The stored rows, those that are added, and those that are removed."""
 _VALUES = re.compile(r"AS freshgate_(?:stored|again\([^()]*\)) WHERE (.*)$", re.DOTALL)
 
 
