@@ -73,6 +73,27 @@ class Execution:
         return replace(self, payload=_for_the_rest(self.payload, self.call, began))
 
 
+@dataclass(frozen=True, slots=True)
+class CacheableRead:
+    """A read whose result may be in memory, or be kept there."""
+
+    execution: Execution
+    way: Sent
+    underway: Underway
+    key: Hashable
+    """What decides its result: `Executions.key`."""
+    report: Report
+    source: RepeatableRead
+    versions_known: bool
+    """False if only Spark knows the versions of the views."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether Spark will read these versions, and the session has sent nothing since that may change the meaning of
+        the text."""
+        return self.versions_known and self.execution.session.settings.changes == self.source.changes
+
+
 class Executions:
     """Starts statements over their sessions' side connections, and watches what runs at Spark."""
 
@@ -140,7 +161,7 @@ class Executions:
         assert source is not None
         try:
             known = await self._router.answers_hold()
-            record = partial(self._record, execution, way, underway, key, report, source.changes if known else None)
+            record = partial(self._record, CacheableRead(execution, way, underway, key, report, source, known))
             if known and self._keeps(execution.session):
                 found, operation = await self._results.get(key, source.views, record)
             else:
@@ -160,53 +181,33 @@ class Executions:
         return found.recorded
 
     async def _record(
-        self,
-        execution: Execution,
-        way: Sent,
-        underway: Underway,
-        key: Hashable,
-        report: Report,
-        changes: int | None,
-        keeps: bool,
+        self, read: CacheableRead, keeps: bool
     ) -> tuple[Recorded | None, ForwardedOperation | Recorded | None]:
         """Computes the result from rows in memory. Otherwise runs the statement to its end at Spark, and reads its
-        result if that is small and may be kept, or else the client reads it. `changes`: as in RepeatableRead; None:
-        only Spark knows the versions of the views."""
-        source, asked = underway.send.repeatable, None
-        if changes is not None and source is not None and self._memory is not None:
-            asked = self._asked(execution.session, source)
-        if asked is None or self._memory is None:
-            return await self._recorded(execution, way, underway, key, report, changes, None, keeps=keeps)
-        if (answer := await self._from_rows(execution, asked, report)) is not None:
+        result if that is small and may be kept, or else the client reads it."""
+        if self._memory is None or not read.versions_known:
+            return await self._recorded(read, None, keeps=keeps)
+        asked = self._asked(read.execution.session, read.source)
+        if (answer := await self._from_rows(read.execution, asked, read.report)) is not None:
             return (answer, None) if keeps else (None, answer)
         with self._memory.at_spark(asked):
-            return await self._recorded(execution, way, underway, key, report, changes, asked, keeps=keeps)
+            return await self._recorded(read, asked, keeps=keeps)
 
     async def _recorded(
-        self,
-        execution: Execution,
-        way: Sent,
-        underway: Underway,
-        key: Hashable,
-        report: Report,
-        changes: int | None,
-        asked: MemoryRead | None,
-        *,
-        keeps: bool,
+        self, read: CacheableRead, asked: MemoryRead | None, *, keeps: bool
     ) -> tuple[Recorded | None, ForwardedOperation | Recorded | None]:
         """The same, by Spark. `asked`: the engine may learn from its answer."""
-        source = underway.send.repeatable
+        execution, way, underway = read.execution, read.way, read.underway
         began, side = time.monotonic(), await execution.session.side()
         # While it waits for an equal read, or runs, its session may send what changes the meaning of its text.
-        same = execution.session.settings.changes == changes
+        holds = read.holds
         # Spark may read other rows of base tables than those that were observed.
-        keeps = keeps and source is not None and not source.reads_tables
-        keeps, learns = keeps and same, asked is not None and same
+        keeps, learns = keeps and holds and not read.source.reads_tables, asked is not None and holds
         if isinstance(way, FromView):
             try:
                 operation = await self._from_view(execution, side, way, underway)
             except FreshgateError as error:
-                return None, await self._own_text(execution, way, error, report)
+                return None, await self._own_text(execution, way, error, read.report)
         else:
             operation = await self._start(execution, side, underway, execution.statement)
             if not (keeps or learns) or not await self._succeeds(side, operation):
@@ -221,11 +222,11 @@ class Executions:
             self._drop(side, operation)
             raise
         if recorded is None:
-            self._results.too_large(key)
+            self._results.too_large(read.key)
             return None, operation
         self._background.begin(self._close(side, operation.handle))
         operation.close()
-        if execution.session.settings.changes != changes:
+        if not read.holds:
             return None, recorded
         if asked is not None and self._memory is not None:
             self._memory.observe(asked, recorded, time.monotonic() - began)
