@@ -737,7 +737,7 @@ def refreshed_views(
     surroundings = Surroundings(REFRESH_POOL, spark.habits, spark.metastore)
     longest = settings.storage.definition_characters
     changes = Changes(views.observer, dialect=spark.habits.speaking)
-    below = ViewsBelow(versions.versions, versions.readers, views.storages, spark.metastore)
+    below = ViewsBelow(catalog, versions.versions, versions.readers, views.storages, spark.metastore)
     increments = Increments(catalog, spark.metastore, spark.habits, changes, below)
     proposer = Proposer(
         spark.metastore,

@@ -14,7 +14,7 @@ from fake_spark import Answer, named
 from staging import staged_by
 from warehouse import House, Report, Rows, Thing, Warehouse
 
-from gateway.errors import FreshgateError, StatementFailed
+from gateway.errors import FreshgateError, RefreshFailed, StatementFailed
 from gateway.mv.freshness.pending import ViewsEndangered
 from gateway.mv.model import properties as stored
 from gateway.mv.model.marks import Fold
@@ -28,6 +28,7 @@ from sql.texts.storage_layout import Shown
 NOW = float("inf")
 DIRECTORY = re.compile(r"binaryFile\.`(file:/s/[^`]*)`")
 CREATE = "CREATE MATERIALIZED VIEW s.m AS SELECT a FROM s.t"
+ABOVE = "CREATE MATERIALIZED VIEW s.top AS SELECT a FROM s.m"
 
 
 class Stores(Warehouse):
@@ -38,6 +39,8 @@ class Stores(Warehouse):
         self.table("s.t")
         self.stored: dict[str, dict[str, int]] = {}
         """By directory of a version, the files with the hash of each."""
+        self.spoils_on: dict[str, dict[str, int]] = {}
+        """Of which version the rows are changed while rows of a storage, whose name begins so, are written."""
         self.listings = 0
         self.listed: list[str] = []
         """By the last statement."""
@@ -45,6 +48,8 @@ class Stores(Warehouse):
     def answer(self, sql: str, namespace: Namespace) -> Any:
         if found := re.match(r"INSERT \w+ `\w+`\.`\w+`\.`(\w+)` .* CAST\((\d+) AS BIGINT\)", sql):
             self.stored[_place(found[1], found[2])] = {"part-0": hash(sql)}
+            for storage in [each for each in self.spoils_on if found[1].startswith(each)]:
+                self.spoils_on.pop(storage)["part-evil"] = 666
         if found := re.match(r"EXPLAIN SELECT 1 FROM `\w+`\.`\w+`\.`(\w+)` WHERE freshgate_version = (\d+)", sql):
             if TableName("freshgate_storage", found[1]) not in self.things:
                 raise StatementFailed(f"[TABLE_OR_VIEW_NOT_FOUND] {found[1]}", "42P01")
@@ -276,6 +281,27 @@ async def test_what_is_published_beside_damaged_rows_is_recomputed(stage: Stage)
     assert not entry.damage
     await looks.mark(entry, Shown.only(1), alone=False)
     assert entry.damage
+
+
+@staged
+async def test_rows_of_a_view_that_change_while_a_refresh_above_reads_them_are_not_published(stage: Stage) -> None:
+    await stage.house.run(ABOVE)
+    above, warehouse = stage.house.entry("s.top"), stage.warehouse
+    warehouse.spoils_on[above.view.storage.table] = stage.files
+    before = stage.view.current.number
+    await stage.house.run("REFRESH MATERIALIZED VIEW s.top COMPLETE")
+    assert stage.view.current.number > before
+    assert not await stage.look()
+    assert above.view.current.views == {stage.view.id: stage.view.current.number}
+
+
+@staged
+async def test_a_view_is_not_created_from_rows_that_changed_meanwhile(stage: Stage) -> None:
+    stage.warehouse.spoils_on["s__top"] = stage.files
+    with pytest.raises(RefreshFailed, match="changed outside the gateway"):
+        await stage.house.run(ABOVE)
+    await stage.house.run(ABOVE)
+    assert not await stage.look()
 
 
 def test_the_directory_of_a_version() -> None:

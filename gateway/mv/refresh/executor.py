@@ -66,6 +66,14 @@ def changed_while_read(view: MaterializedView) -> Unfit:
     )
 
 
+def spoilt_below(view: MaterializedView) -> Unfit:
+    """What a refresh has read of the stored rows of views is perhaps not what was published."""
+    return Unfit(
+        f"The stored rows of a materialized view that {view.name} reads were changed outside the gateway, or dropped, "
+        f"while its refresh read them. Refresh it again."
+    )
+
+
 class Executor:
     """Refreshes views."""
 
@@ -207,9 +215,12 @@ class Executor:
         took = await self._write(view, plan, self._writer.write(run, plan, room))
         plan = await _committed(plan, room.reader)
         # The base tables and the stored files are looked at side by side.
-        read, laid = await both(
-            self._read(view, plan, proposal.inspection, took, disturbed), self._laid(run.entry, view, plan)
+        (read, laid), sound = await both(
+            both(self._read(view, plan, proposal.inspection, took, disturbed), self._laid(run.entry, view, plan)),
+            self._increments.are_sound(start.views),
         )
+        if not sound:
+            raise spoilt_below(view)
         proposal = replace(proposal, after=read.after)
         written = await self._publication.written(run, start, proposal, plan, laid, read.basis)
         await self._publication.publish(written, room.session)
@@ -249,6 +260,8 @@ class Executor:
             after = await self._after(view, source.adds_rest)
             if source.adds_rest and not await self._stays(inspection, after):
                 raise changed_while_read(view)
+            if not await self._increments.are_sound({source.view_id: source.version}):
+                raise spoilt_below(view)
             return RowsRead(source.basis, after)
         if isinstance(source, Copied):
             return RowsRead(known and replace(known, same_as=view.current.number))
@@ -321,26 +334,30 @@ class Executor:
         report: Report,
         disturbed: Callable[[], bool],
         inherit: Inherit,
+        views: Mapping[str, int],
     ) -> tuple[Inspection, RefreshPlan, RowsRead, bool]:
         """Writes the rows of a new view's first version. Returns the observations made before that, and whether Spark
         shows its owner other rows than the gateway's account. `disturbed`: whether anything was written to the base
-        tables since this was called."""
-        narrowed = bool(view.refreshed_as) and await self._narrowed(view)
-        # Observe just before, with no earlier observations: a change made before the rows are read must not count as
-        # included, nor a change since an observation for another view.
-        inspection = await self._proposer.look_anew(view)
-        async with self._writer.first_room(view) as session, followed(progress, self._spark, report):
-            inherited = None if narrowed else await inherit(inspection, session)
-            try:
-                plan, read = await self._first(
-                    view, inspection, progress, session, disturbed, plainly=narrowed, inherited=inherited
-                )
-            except Unfit as unfit:
-                log.info("%s Building it in another way.", unfit)
-                # Otherwise rows of the first attempt would stay if there are none now.
-                await session.run(maintenance.drop_versions(view.storage, [view.current.number]))
-                plainly = inherited is None
-                plan, read = await self._first(view, inspection, progress, session, disturbed, plainly=plainly)
+        tables since this was called. `views`: as in `Start`."""
+        with self._increments.reading(view):
+            narrowed = bool(view.refreshed_as) and await self._narrowed(view)
+            # Observe just before, with no earlier observations: a change made before the rows are read must not count
+            # as included, nor a change since an observation for another view.
+            inspection = await self._proposer.look_anew(view)
+            async with self._writer.first_room(view) as session, followed(progress, self._spark, report):
+                inherited = None if narrowed else await inherit(inspection, session)
+                try:
+                    plan, read = await self._first(
+                        view, inspection, progress, session, disturbed, plainly=narrowed, inherited=inherited
+                    )
+                except Unfit as unfit:
+                    log.info("%s Building it in another way.", unfit)
+                    # Otherwise rows of the first attempt would stay if there are none now.
+                    await session.run(maintenance.drop_versions(view.storage, [view.current.number]))
+                    plainly = inherited is None
+                    plan, read = await self._first(view, inspection, progress, session, disturbed, plainly=plainly)
+            if not await self._increments.are_sound(views):
+                raise spoilt_below(view)
         return inspection, plan, read, narrowed
 
     async def _first(

@@ -500,6 +500,11 @@ class Increments:
             read += [(base, current.number), (base, current.contents.same_as)]
         return self._below.reading(read)
 
+    async def are_sound(self, read: Mapping[str, int]) -> bool:
+        """Whether the stored rows of views that were read, from the versions with these numbers on, are those that were
+        published: a look before they were read does not tell what was read."""
+        return await self._below.are_sound(read)
+
     async def hold(self, view: MaterializedView, marks: Mapping[str, Mark], looks: Mapping[TableName, Look]) -> bool:
         """Whether what was read since has exactly the rows of these marks. (A version of a view never changes.)"""
         named = {base_key(table): table for table in view.tables}

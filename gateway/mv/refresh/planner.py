@@ -96,8 +96,10 @@ class Inherited:
     """The rows of a new definition, computed from those of the view that it replaces."""
 
     exact: Exact
-    version: int
+    view_id: str
     """Of that view."""
+    version: int
+    """The version of that view."""
     basis: Basis | None
     """As `Contents.basis`, of the same state of the base tables."""
     adds_rest: bool = False

@@ -1,13 +1,18 @@
 """Materialized views as base tables of other views: which rows a version shows, and how two versions differ. A version
-never changes, so all of it is exact."""
+never changes, so all of it is exact.
+
+Tests: `test_storage_looks`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from gateway.loops import in_thread
+from gateway.mv.catalog.index import Catalog
+from gateway.mv.concurrency import gathered
 from gateway.mv.formats.table_format import Change
 from gateway.mv.model.marks import Mark
 from gateway.mv.model.snapshot import Snapshot
@@ -28,7 +33,15 @@ from sql.texts.storage_layout import Shown
 class ViewsBelow:
     """Methods may raise NotIncremental."""
 
-    def __init__(self, versions: VersionLookup, readers: Readers, storages: StorageLooks, metastore: Metastore) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        versions: VersionLookup,
+        readers: Readers,
+        storages: StorageLooks,
+        metastore: Metastore,
+    ) -> None:
+        self._catalog = catalog
         self._versions = versions
         self._storages = storages
         self._readers = readers
@@ -37,6 +50,22 @@ class ViewsBelow:
     def reading(self, versions: Iterable[VersionKey]) -> AbstractContextManager[None]:
         """Keeps versions from being dropped, as far as they are still there."""
         return self._readers.reading(versions)
+
+    async def are_sound(self, read: Mapping[str, int]) -> bool:
+        """Whether the rows of these views, from the versions with these numbers on, are those that were published, by
+        looks that begin now. Raises what Spark raises."""
+        return all(await gathered(self._is_sound(base, number) for base, number in read.items()))
+
+    async def _is_sound(self, base: str, number: int) -> bool:
+        entry, now = self._catalog.find(base), self._storages.now()
+        if entry is None:
+            return False
+        await self._storages.look(entry, now)
+        view = entry.view
+        kept = {each.version.number: each.version for each in self._versions.kept(view)}
+        older = [each for each in kept.values() if number <= each.number < view.current.number]
+        sound = await gathered(self._storages.is_sound(view, each, now) for each in older)
+        return number in kept and not entry.damage and all(sound)
 
     def mark(self, below: MaterializedView, inspection: Inspection) -> Mark:
         """The version that was seen."""

@@ -314,7 +314,7 @@ def _others(proposal: Proposal, shape: Shape, old: MaterializedView) -> list[Tab
 def _inherited(old: MaterializedView, want: _NewRows, rows: str, *, adds_rest: bool) -> Inherited:
     hidden = () if want.exact.rows is None else want.exact.rows.hidden
     exact = replace(want.exact, rows=RowsQuery(rows, hidden))
-    return Inherited(exact, old.current.number, _basis(old, want) if want.continues else None, adds_rest)
+    return Inherited(exact, old.id, old.current.number, _basis(old, want) if want.continues else None, adds_rest)
 
 
 def _basis(old: MaterializedView, want: _NewRows) -> Basis | None:

@@ -72,7 +72,6 @@ class Building:
         await self._refresh_replaced(view, caller, report, anew=anew)
         await self._catalog.writes.ask([view.id])
         contains, started_at = entry.ledger.events, _now_ms()
-        views = {base: self._catalog.entry(base).view.current.number for base in view.views}
         await self._drafting.check_same_sources(view)
         await self._metastore.run(
             maintenance.create_storage(
@@ -103,9 +102,10 @@ class Building:
         disturbed = partial(entry.ledger.written_since, contains)
         old = None if anew else self._catalog.named(view.name)
         inherit = partial(self._inherited, view, old, report, time.monotonic())
+        views = {base: self._catalog.current(base) for base in view.views}
         with self._inheritance.keeping(old):
             inspection, plan, read, narrowed = await self._executor.first_write(
-                view, progress, report, disturbed, inherit
+                view, progress, report, disturbed, inherit, views
             )
         self._record(entry, number, plan)
         contents = next_contents(view, 1, ALL, inspection.until(read.after), {}, read.basis)
