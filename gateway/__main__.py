@@ -23,7 +23,8 @@ import uvloop
 from gateway import settings_file, spark_home
 from gateway.arguments import BEELINE, DEFAULT_FILES, NO_FILE, PASSWORD_VARIABLE
 from gateway.arguments import parser as argument_parser
-from gateway.assembly import Lasting, node, registered_in, registration_of
+from gateway.assembly.doors import node, registered_in, registration_of
+from gateway.assembly.one_gateway import Lasting
 from gateway.config import EVERY_ADDRESS, OFF, Address, ConfigError, Settings
 from gateway.demonstration import command as demo_command
 from gateway.discovery.registration import Registration

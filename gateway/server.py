@@ -11,7 +11,10 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from gateway import loops
-from gateway.assembly import Lasting, SparkServer, assemble
+from gateway.assembly.at_spark import SparkServer
+from gateway.assembly.browsers import page_of
+from gateway.assembly.one_gateway import Lasting, assemble
+from gateway.assembly.reporting import reporting_of
 from gateway.config import Settings
 from gateway.errors import FreshgateError, SparkLost, UpstreamLost, UpstreamProtocolMismatch
 from gateway.mv.catalog.fence import Predecessor, Superseded
@@ -64,28 +67,25 @@ class Server:
         registered: Callable[[], bool] | None = None,
     ) -> None:
         """`take_over`: change the views although another gateway that is alive does so. `lasting`: what one of several
-        gateways has already; this is one of its terms. `registered`: as in `assemble`. Raises FreshgateError for
+        gateways has already; this is one of its terms. `registered`: as in `reporting_of`. Raises FreshgateError for
         unusable settings."""
         self._settings = settings
         self._take_over = take_over
         self._is_term = lasting is not None
         self._engine = engine
-        built = assemble(settings, engine, lasting, registered)
+        built = assemble(settings, engine, lasting)
         self._spark = built.spark
+        self._records = built.records
         self._views = built.views
         self._drafts = built.drafts
         self._versions = built.versions
         self._refreshes = built.refreshes
+        self._scheduling = built.scheduling
+        self._memory = built.memory
         self._service = built.service
         self._listener = built.listener
-        self._readiness = built.readiness
-        self._monitor = built.monitor
-        self._watch = built.watch
-        self._audit_file = built.audit_file
-        self._page = built.page
-        self._alarm = built.alarm
-        self._memory = built.memory
-        self._lineage = built.lineage
+        self._reporting = reporting_of(settings, built, registered)
+        self._page = page_of(settings, built, self._reporting.readiness)
         self._survey = loops.Loop("survey of the storage database", self._survey_again)
         self._signs = loops.Loop("signs of life", self._give_sign)
         self._drafting = loops.Loop("drafts of the catalog", self._draft_again)
@@ -135,8 +135,8 @@ class Server:
     async def watch(self) -> None:
         """Serves metrics and readiness probes, even before clients are served. Raises FreshgateError if it cannot
         listen."""
-        if self._monitor is not None:
-            await self._monitor.start()
+        if self._reporting.monitor is not None:
+            await self._reporting.monitor.start()
 
     async def prepare(self) -> None:
         """Does what `start` needs, as far as that changes nothing. Raises FreshgateError."""
@@ -151,20 +151,20 @@ class Server:
         leftovers = await self._load()
         self._clean(leftovers)
         self._versions.janitor.loop.start()
-        self._refreshes.scheduler.start()
-        self._refreshes.paced.start()
-        if self._watch is not None:
-            self._watch.loop.start()
+        self._scheduling.scheduler.start()
+        self._scheduling.paced.start()
+        if self._spark.watch is not None:
+            self._spark.watch.loop.start()
         self._survey.start()
         self._signs.start()
         self._drafting.start()
         if self._memory is not None:
             self._memory.residency.start()
         await self._listener.start()
-        self._readiness.catalog_loaded = self._served = True
-        self._alarm.start()
-        if self._lineage is not None:
-            self._lineage.start()
+        self._reporting.readiness.catalog_loaded = self._served = True
+        self._reporting.alarm.start()
+        if self._reporting.lineage is not None:
+            self._reporting.lineage.start()
         if self._page is not None:
             await self._page.start()
         log.info("%d materialized views, %d leftovers to drop", len(self._views.catalog), len(leftovers))
@@ -314,8 +314,8 @@ class Server:
     async def calm_down(self) -> None:
         """Begins no refresh by itself any more, and returns when nothing is under way that a hand-over would interrupt,
         or after QUIET_SECONDS."""
-        await self._refreshes.scheduler.stop()
-        await self._refreshes.paced.stop()
+        await self._scheduling.scheduler.stop()
+        await self._scheduling.paced.stop()
         for _ in range(round(QUIET_SECONDS / QUIET_LOOK_SECONDS)):
             if self._is_quiet and not self._views.catalog.writes:
                 return
@@ -334,7 +334,7 @@ class Server:
         `acknowledged`: returns when the gateway that leads then knows that what a statement has written may have
         changed.
         """
-        self._readiness.draining = self._service.sessions.stopping = True
+        self._reporting.readiness.draining = self._service.sessions.stopping = True
         quiet = self._is_quiet
         try:
             async with asyncio.timeout(YIELDING_SECONDS):
@@ -373,14 +373,14 @@ class Server:
         self._survey.cancel()
         await self._drafting.stop()
         await self._signs.stop()
-        if self._watch is not None:
-            await self._watch.loop.stop()
+        if self._spark.watch is not None:
+            await self._spark.watch.loop.stop()
         if self._memory is not None:
             await self._memory.residency.stop()
-        await self._refreshes.scheduler.stop()
-        await self._refreshes.paced.stop()
+        await self._scheduling.scheduler.stop()
+        await self._scheduling.paced.stop()
         await self._refreshes.tasks.stop_all()
-        await self._refreshes.pauses.stop()
+        await self._scheduling.pauses.stop()
         await self._views.confirmation.stop()
         await self._views.settlement.stop()
         await self._versions.janitor.loop.stop()
@@ -388,7 +388,7 @@ class Server:
     async def drain(self) -> None:
         """Refuses new clients and statements; running statements may end. After a hand-over, clients are closed as soon
         as nothing of them runs."""
-        self._readiness.draining = True
+        self._reporting.readiness.draining = True
         self._service.sessions.stopping = True
         log.info("stopping when the running statements have ended; a second signal stops at once")
         # Spark may be down, and the next gateway determines that by itself.
@@ -400,7 +400,7 @@ class Server:
 
     async def stop(self) -> None:
         """Closes clients, stops refreshes, and frees their sessions at Spark, all within STOP_SECONDS."""
-        self._readiness.draining = True
+        self._reporting.readiness.draining = True
         self._engine.leave()
         self._service.sessions.ending = True
         try:
@@ -417,13 +417,13 @@ class Server:
         self._service.sessions.abandon()
         if self._page is not None:
             await self._page.stop()
-        await self._alarm.stop()
-        if self._lineage is not None:
-            await self._lineage.stop()
-        if self._monitor is not None:
-            await self._monitor.stop()
-        if self._audit_file is not None:
-            self._audit_file.close()
+        await self._reporting.alarm.stop()
+        if self._reporting.lineage is not None:
+            await self._reporting.lineage.stop()
+        if self._reporting.monitor is not None:
+            await self._reporting.monitor.stop()
+        if self._records.audit_file is not None:
+            self._records.audit_file.close()
 
     async def _leave_spark(self) -> None:
         await self._listener.close()
@@ -431,7 +431,7 @@ class Server:
         await self._service.router.close()
         await self._service.sessions.close()
         await self._service.sides.close()
-        await self._spark.spark.servers.loop.stop()
+        await self._spark.connector.servers.loop.stop()
         await self._end_changes()
         try:
             await self._versions.janitor.sweep()

@@ -321,7 +321,7 @@ class SparkServer(ABC, Generic[S]):
         self.down = False
         self.checks: Any = SimpleNamespace()
         self.servers = Servers([KnownServer(cast(Any, None))], self.checks)
-        """As `assembly.Spark` has: this one, which is always the home."""
+        """As `spark.connector` has: this one, which is always the home."""
 
     # --- what its two kinds do in their own ways
 

@@ -30,8 +30,15 @@ from raw_session import decoded, encoded
 from TCLIService import ttypes
 from views import given, view_of
 
-from gateway import assembly
 from gateway.access_list import AccessList
+from gateway.assembly.answers import catalog_rows
+from gateway.assembly.at_spark import AtSpark
+from gateway.assembly.clients import serve
+from gateway.assembly.records import Records
+from gateway.assembly.refreshes import Planning, Refreshes, Scheduling
+from gateway.assembly.rewriting import Rewriting
+from gateway.assembly.routing import routed
+from gateway.assembly.views import KeptVersions, known_views
 from gateway.config import Rewrite, SessionRules, Settings
 from gateway.errors import FreshgateError, UpstreamLost
 from gateway.mv.catalog.epoch_counts import EpochCounts
@@ -50,11 +57,12 @@ from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.increments import Increments
 from gateway.mv.refresh.progress import Report
 from gateway.mv.refresh.surroundings import Surroundings
-from gateway.mv.refresh.tasks import Tasks
 from gateway.mv.rewriting.candidates import Candidates
 from gateway.mv.rewriting.partly_stale import Mixture
 from gateway.mv.rewriting.permission import OpenReader
 from gateway.mv.rewriting.proving import Reader
+from gateway.mv.rewriting.quarantine import Quarantine
+from gateway.mv.rewriting.suggestions import Suggestions
 from gateway.mv.rewriting.unanswered import Unanswered
 from gateway.mv.rewriting.usage import Usages
 from gateway.mv.statements.rights import Rights
@@ -69,7 +77,6 @@ from gateway.service.decision import Forward, decided
 from gateway.service.dispatch import Dispatch
 from gateway.service.operations.operation import NO_ROWS, Result
 from gateway.service.results.store import ResultStore
-from gateway.service.routing.own_statements import OwnStatements
 from gateway.wire import message
 from gateway.wire.message import Handle
 from gateway.wire.sasl import PLAIN, Login
@@ -325,42 +332,49 @@ class Site:
             audit.restored(restored)
 
         pools = [nothing] * 4
-        at_spark = cast(Any, assembly.AtSpark)
-        spark = at_spark(self.spark, self.habits, *pools, self.metastore, FakePlans({}), self.fence, nothing, nothing)
+        engine = SimpleNamespace(cancel_statement=lambda _: None)
+        at_spark = cast(Any, AtSpark)(
+            engine, self.spark, self.habits, *pools, self.metastore, FakePlans({}), self.fence, nothing, nothing
+        )
         self.inspector = FakeInspector()
-        views = assembly.known_views(settings, spark, report)
+        views = known_views(settings, at_spark, report)
         views = replace(views, inspector=cast(Inspector, self.inspector))
         self.catalog, self.confirmation, self.settlement = views.catalog, views.confirmation, views.settlement
-        self.relations, self.schemas, self.quarantine = views.relations, views.schemas, views.quarantine
+        self.relations, self.schemas, self.quarantine = views.relations, views.schemas, Quarantine()
         self.catalog.news.moved.add(self.relations.forget_sources, self.schemas.forget)
         self.readers = Readers()
-        versions = assembly.KeptVersions(self.readers, nothing, nothing, nothing)
+        versions = KeptVersions(self.readers, nothing, nothing, nothing)
         self.tasks = FakeTasks(self.catalog)
         surroundings = Surroundings("pool", self.habits, self.metastore)
-        tasks = cast(Tasks, self.tasks)
         increments = Increments(self.catalog, self.metastore, self.habits, Changes(views.observer), nothing)
         self.costs = ExpectedCosts(self.catalog, increments)
-        before, behind = [nothing] * 4, [nothing] * 6
-        refreshes = cast(Any, assembly.Refreshes)(surroundings, *before, tasks, *behind, self.costs, nothing)
         self.prover = FakeProver()
+        self.rights = self.prover.rights
+        planning = Planning(surroundings, nothing, cast(Any, self.rights))
+        refreshes = cast(Any, Refreshes)(planning, *[nothing] * 4, self.tasks, self.costs, nothing)
         self.partly_stale = FakePartlyStale()
         candidates, sessions = Candidates(self.catalog, self.schemas), ProofSessions(FakePlans({}))
-        self.rights = self.prover.rights
-        rewriting = cast(Any, assembly.Rewriting)(
-            candidates, FakeMeasures(), self.prover, self.partly_stale, sessions, self.rights
+        self.usages, self.unanswered = Usages(100), Unanswered(counted if settings.rewrite.advice else 0)
+        rewriting = cast(Any, Rewriting)(
+            candidates,
+            FakeMeasures(),
+            self.prover,
+            self.partly_stale,
+            sessions,
+            self.quarantine,
+            self.usages,
+            self.unanswered,
+            Suggestions(self.catalog, self.schemas, self.metastore, candidates, self.unanswered),
         )
         self.results = ResultStore(result_bytes, 1 << 20, 600.0)
-        self.usages, self.unanswered = Usages(100), Unanswered(counted if settings.rewrite.advice else 0)
-        routing = assembly.routed(
-            *(settings, spark, views, versions, refreshes, rewriting),
-            *(self.usages, self.unanswered, audit, self.results),
-        )
+        records = Records(audit, None, self.results)
+        scheduling = Scheduling(nothing, nothing, nothing, nothing)
+        rows = catalog_rows(settings, at_spark, views, refreshes, scheduling, rewriting, records)
+        routing = routed(settings, at_spark, views, versions, refreshes, rewriting, rows, records)
         self.router, self.effects, self.scope = routing.router, routing.effects, routing.scope
         self.known, self.rewrites, self.canary = routing.answers, routing.rewrites, routing.canary
         self.commands = FakeCommands()
-        own = OwnStatements(cast(Commands, self.commands), self.rewrites, routing.version_reads, routing.invokers)
-        engine = cast(Any, SimpleNamespace(cancel_statement=lambda _: None))
-        served = assembly.serve(settings, engine, spark, audit, views, routing, own, self.results)
+        served = serve(settings, at_spark, views, routing, cast(Commands, self.commands), records, None)
         self.service = replace(served, healing=healing or Healing())
         self.sides, self.sessions = self.service.sides, self.service.sessions
 

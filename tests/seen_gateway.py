@@ -75,7 +75,7 @@ def start(directory: Path, upstream: str, **settings: Any) -> Seen:
     port, audit = free_port(), directory / "audit.jsonl"
     settings = {
         "metrics.port": port,
-        "constants": {"gateway.assembly.Readiness.interval": 0.2},
+        "constants": {"gateway.assembly.reporting.Readiness.interval": 0.2},
         "log.audit": audit,
         **settings,
     }

@@ -22,7 +22,7 @@ def test_parameters_and_constants_are_found() -> None:
     assert any(not name.rpartition(".")[2].isupper() for name in NAMES)
 
 
-@pytest.mark.parametrize("name", ["server.NOTHING", "assembly.Nobody.x", "assembly.Tasks.nothing"])
+@pytest.mark.parametrize("name", ["server.NOTHING", "assembly.refreshes.Nobody.x", "assembly.refreshes.Tasks.nothing"])
 def test_what_does_not_exist(name: str) -> None:
     with pytest.raises(AttributeError):
         find(f"gateway.{name}")

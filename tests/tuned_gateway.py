@@ -2,7 +2,7 @@
 program to run, as for Python: `-m gateway` or a file.
 
 Keys are names in the module that uses the constant, `gateway.server.SURVEY_SECONDS`, or a parameter of a class there,
-`gateway.assembly.KeptLimits.wait_seconds`.
+`gateway.assembly.views.KeptLimits.wait_seconds`.
 """
 
 from __future__ import annotations

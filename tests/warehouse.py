@@ -25,8 +25,12 @@ from typing import Any, cast
 
 from fake_spark import Answer, FakePlans, named
 
-from gateway import assembly
 from gateway.access_list import Principal
+from gateway.assembly.answers import commands_of
+from gateway.assembly.at_spark import AtSpark, OwnersAtSpark, fence_of
+from gateway.assembly.one_gateway import subscribe
+from gateway.assembly.refreshes import refreshed_views, scheduling_of
+from gateway.assembly.views import kept_versions, known_views
 from gateway.config import Address, Settings
 from gateway.errors import FreshgateError, StatementFailed
 from gateway.mv.freshness.entry import Entry
@@ -36,8 +40,11 @@ from gateway.proxy.traffic import Traffic
 from gateway.service.clients.session import Session
 from gateway.service.clients.session_settings import SessionSettings
 from gateway.service.results.store import ResultStore
+from gateway.spark.connector import Connector
 from gateway.spark.metastore import SparkMetastore
+from gateway.spark.servers import KnownServer
 from gateway.spark.storage_guard import StorageGuard
+from gateway.wire.endpoint import Endpoint
 from sql.classify import classify
 from sql.grammar.parser import parse_about
 from sql.lexed import Lexed
@@ -324,18 +331,20 @@ class House:
 
         settings, engine, pool = settings or Settings(), cast(Any, NoEngine()), cast(Any, warehouse)
         habits = Habits()
-        spark = assembly.Spark(engine, settings.upstream, Traffic(), StorageGuard("", ""), habits)
+        protocol, servers, connecting = Endpoint("", 0), [KnownServer(engine.address)], Traffic().connecting
+        connector = Connector(servers, protocol, settings.upstream, StorageGuard("", ""), habits, connecting)
         metastore = SparkMetastore(pool)
-        fence = assembly.fence_of(settings, metastore)
+        fence = fence_of(settings, metastore)
         plans, owners = plans or FakePlans({}), cast(Any, self.owners)
-        at_spark = assembly.AtSpark(spark, habits, pool, pool, pool, pool, metastore, plans, fence, pool, pool)
-        at_spark = replace(at_spark, owners=assembly.OwnersAtSpark(owners, owners))
-        self.views = assembly.known_views(settings, at_spark, lambda _: None)
-        self.versions = assembly.kept_versions(settings, at_spark, self.views)
-        self.refreshes = assembly.refreshed_views(settings, at_spark, self.views, self.versions, engine)
-        assembly.subscribe(self.views, self.versions, self.refreshes, ResultStore(0, 0, 0.0))
+        at_spark = AtSpark(engine, connector, habits, pool, pool, pool, pool, metastore, plans, fence, pool, pool)
+        at_spark = replace(at_spark, owners=OwnersAtSpark(owners, owners))
+        self.views = known_views(settings, at_spark, lambda _: None)
+        self.versions = kept_versions(settings, at_spark, self.views)
+        self.refreshes = refreshed_views(settings, at_spark, self.views, self.versions)
+        scheduling = scheduling_of(settings, at_spark, self.views, self.refreshes)
+        subscribe(self.views, self.versions, scheduling, ResultStore(0, 0, 0.0))
         self.catalog = self.views.catalog
-        self.commands = assembly.own_statements(settings, at_spark, self.views, self.versions, self.refreshes)
+        self.commands = commands_of(settings, at_spark, self.views, self.versions, self.refreshes, scheduling)
 
     async def run(self, text: str, user: str = "ada", namespace: Namespace | None = None) -> list[tuple[Any, ...]]:
         """Runs one of the gateway's own statements and returns its rows."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from gateway.errors import UpstreamLost
 from gateway.tally import SHORT_SECONDS, Histogram
 
 
@@ -34,3 +38,15 @@ class Traffic:
     connects_failed: int = 0
     """Connections to Spark that failed; logins that Spark refused are not counted."""
     connect_seconds: Histogram = field(default_factory=lambda: Histogram(SHORT_SECONDS))
+
+    @contextlib.contextmanager
+    def connecting(self) -> Iterator[None]:
+        """Counts and times the opening of a connection to Spark for a client."""
+        self.connects += 1
+        began = time.monotonic()
+        try:
+            yield
+        except UpstreamLost:
+            self.connects_failed += 1
+            raise
+        self.connect_seconds.add(time.monotonic() - began)

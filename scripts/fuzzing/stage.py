@@ -24,8 +24,8 @@ SETTINGS: dict[str, Any] = {
     "limits.http_session_seconds": HTTP_SESSION_SECONDS,
     "limits.connections": 4000,
     "constants": {
-        "gateway.assembly.WireLimits.login_seconds": LOGIN_SECONDS,
-        "gateway.assembly.WireLimits.stall_seconds": STALL_SECONDS,
+        "gateway.assembly.listening.WireLimits.login_seconds": LOGIN_SECONDS,
+        "gateway.assembly.listening.WireLimits.stall_seconds": STALL_SECONDS,
     },
 }
 MIB = 1 << 20

@@ -70,7 +70,10 @@ SETTINGS = {
     "storage.database": "storage_of_jobs",
     "jobs.watch_interval": 1,
     "staleness.probe_interval": 3600,
-    "constants": {"gateway.assembly.RefreshJobs.allow_seconds": True, "gateway.assembly.RefreshLimits.retry_wait": 0},
+    "constants": {
+        "gateway.assembly.refreshes.RefreshJobs.allow_seconds": True,
+        "gateway.assembly.refreshes.RefreshLimits.retry_wait": 0,
+    },
 }
 
 
@@ -254,7 +257,7 @@ def test_a_cancelled_reader_does_not_cancel_a_manual_refresh(site: Site) -> None
 @pytest.mark.thorough
 def test_refreshes_wait_for_a_slot_and_end_at_the_timeout(database: Database, start_gateway: Any) -> None:
     """The second refresh waits for the first, and runs when the first is cancelled."""
-    constants = {"gateway.assembly.RefreshLimits.retries": 0}
+    constants = {"gateway.assembly.refreshes.RefreshLimits.retries": 0}
     limits = {"refresh.max_concurrent": 1, "refresh.timeout": 10, "constants": constants}
     gateway: Gateway = start_gateway(**SETTINGS | limits | {"storage.database": f"s_{database.name}"})
     with pyhive(gateway.host, gateway.port, database=database.name) as cursor:

@@ -145,7 +145,7 @@ def test_an_idle_connection_is_closed_with_its_session(start_gateway: Any) -> No
 
 
 def test_a_connection_with_an_incomplete_request_is_closed(start_gateway: Any) -> None:
-    gateway: Gateway = start_gateway(constants={"gateway.assembly.WireLimits.stall_seconds": 1})
+    gateway: Gateway = start_gateway(constants={"gateway.assembly.listening.WireLimits.stall_seconds": 1})
     client = _dial(gateway, LOGIN)
     assert client.recv(5) == negotiation(COMPLETE)
     client.sendall(b"\0\0\1\0" + b"\x80\1\0\1\0\0\0\x0bOpenSession")
@@ -155,7 +155,7 @@ def test_a_connection_with_an_incomplete_request_is_closed(start_gateway: Any) -
 
 
 def test_a_client_that_reads_nothing_is_disconnected(start_gateway: Any) -> None:
-    gateway: Gateway = start_gateway(constants={"gateway.assembly.WireLimits.stall_seconds": 1})
+    gateway: Gateway = start_gateway(constants={"gateway.assembly.listening.WireLimits.stall_seconds": 1})
     with unclosed(gateway) as cursor:
         cursor.execute("SELECT repeat('x', 1000) FROM range(100000)")
         handle = cursor._operationHandle

@@ -238,7 +238,11 @@ def test_a_lost_client_is_audited(seen: Seen) -> None:
 def test_the_readiness_probe_fails_while_spark_is_down(tmp_path: Path) -> None:
     """The gateway has an embedded engine and restarts it."""
     port, audit = free_port(), tmp_path / "audit.jsonl"
-    settings = {"metrics.port": port, "constants": {"gateway.assembly.Readiness.interval": 0.2}, "log.audit": audit}
+    settings = {
+        "metrics.port": port,
+        "constants": {"gateway.assembly.reporting.Readiness.interval": 0.2},
+        "log.audit": audit,
+    }
     gateway = Gateway(tmp_path / "gateway.log", data_dir=tmp_path / "data", **settings)
     seen = Seen(gateway, port, audit)
     try:

@@ -14,7 +14,7 @@ from databases import NAP, Database
 from processes import Gateway, wait_until
 from tiers import sampled
 
-WAIT = "gateway.assembly.KeptLimits.wait_seconds"
+WAIT = "gateway.assembly.views.KeptLimits.wait_seconds"
 """A constant of the gateway."""
 
 

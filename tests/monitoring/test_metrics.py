@@ -18,8 +18,8 @@ from kept_lines import KeptLines
 from prometheus_client.parser import text_string_to_metric_families
 from views import view_of
 
-from gateway import assembly
 from gateway.access_list import Principal
+from gateway.assembly.reporting import metrics_page
 from gateway.errors import LimitReached, NotAllowed
 from gateway.limit_rules import LimitRules
 from gateway.lineage.sender import Sender
@@ -113,18 +113,18 @@ class Stage:
         self.memory = SimpleNamespace(counts=AnswerCounts(answered=31, learned=32, saved=33.5), distrust=range(34))
         results = ResultStore(1 << 20, 1 << 20, 60.0)
         self.audit = audit or Audit()
-        self.page = assembly.metrics_page(
-            cast(Any, SimpleNamespace(catalog=catalog, fence=self.fence)),
-            cast(Any, SimpleNamespace(janitor=SimpleNamespace(waiting=4))),
-            cast(Any, SimpleNamespace(tasks=self.tasks)),
-            cast(Any, SimpleNamespace(audit=self.audit, sessions=sessions, results=results, memory=self.memory)),
-            cast(Any, SimpleNamespace(clients=5, relayed=0, traffic=traffic or Traffic())),
-            self.readiness,
-            self.rewrites,
-            partial(metrics.own, self.lag, None, lambda: True, alarm, self.sender),
-            Servers(servers, cast(Any, None)),
-            cast(Any, SimpleNamespace(residency=self.residency)),
+        gateway = SimpleNamespace(
+            spark=SimpleNamespace(connector=SimpleNamespace(servers=Servers(servers, cast(Any, None)))),
+            views=SimpleNamespace(catalog=catalog, fence=self.fence),
+            versions=SimpleNamespace(janitor=SimpleNamespace(waiting=4)),
+            refreshes=SimpleNamespace(tasks=self.tasks),
+            rewriting=SimpleNamespace(usages=SimpleNamespace(counts=self.rewrites)),
+            service=SimpleNamespace(audit=self.audit, sessions=sessions, results=results, memory=self.memory),
+            listener=SimpleNamespace(clients=5, relayed=0, traffic=traffic or Traffic()),
+            memory=SimpleNamespace(residency=self.residency),
         )
+        own = partial(metrics.own, self.lag, None, lambda: True, alarm, self.sender)
+        self.page = metrics_page(cast(Any, gateway), self.readiness, own)
 
     def text(self) -> str:
         return asyncio.run(self.page.text()).decode()

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from warehouse import Warehouse
 
-from gateway import assembly
+from gateway.assembly.at_spark import at_spark
 from gateway.config import Gateways, Settings, Upstream
 from gateway.errors import StatementFailed, UpstreamLost
 from gateway.mv.catalog.fence import SURE_SECONDS, Fence, Superseded
@@ -211,8 +211,8 @@ def test_all_sessions_of_one_of_several_pass_the_port_but_the_fences(enabled: bo
     settings = Settings(
         upstream=Upstream(address="127.0.0.1:1"), gateways=Gateways(enabled, "127.0.0.1:2", secret="s" * 32)
     )
-    spark = assembly.at_spark(settings, cast(Any, SimpleNamespace(address=None)), Traffic())
+    spark = at_spark(settings, cast(Any, SimpleNamespace(address=None)), Traffic())
     pools = [each._pool_of("ada") if isinstance(each, OwnerPools) else each for each in spark.pools]
     passing = {each for each, pool in zip(spark.pools, pools, strict=True) if isinstance(pool._outlet, Fenced)}
     assert passing == ({*spark.pools} - {spark.epochs} if enabled else set())
-    assert isinstance(spark.spark.outlet, Fenced) == enabled
+    assert isinstance(spark.connector.outlet, Fenced) == enabled

@@ -42,7 +42,7 @@ class Place:
             views.inspector,
             views.schemas,
             refreshes.proposer,
-            refreshes.surroundings,
+            refreshes.planning.surroundings,
             habits,
             enabled=enabled,
         )

@@ -18,7 +18,7 @@ from row_engine import FakeRowEngine
 from views import given as given_view
 from views import view_of
 
-from gateway import assembly
+from gateway.assembly import in_memory
 from gateway.config import Settings
 from gateway.errors import StatementFailed
 from gateway.mv.catalog.fence import Fence
@@ -488,7 +488,7 @@ async def test_a_view_that_is_read_often_is_loaded_without_asking() -> None:
     ],
 )
 def test_why_no_view_is_held_is_told(size: int, installed: bool, off: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assembly, "find_spec", lambda _: object() if installed else None)
+    monkeypatch.setattr(in_memory, "find_spec", lambda _: object() if installed else None)
     usual, made = Settings(), HeldViews()
     made.add("a")
     here = {"catalog": made.catalog, "fence": made.fence, "storages": made.storages}
@@ -496,7 +496,7 @@ def test_why_no_view_is_held_is_told(size: int, installed: bool, off: str, monke
     versions = SimpleNamespace(readers=made.readers)
     chosen = replace(usual, memory=replace(usual.memory, bytes=size))
     spark = SimpleNamespace(loads=made.spark)
-    found = assembly.memory_of(chosen, cast(Any, spark), cast(Any, parts), cast(Any, versions))
+    found = in_memory.memory_of(chosen, cast(Any, spark), cast(Any, parts), cast(Any, versions))
     assert (found is not None) == (bool(size) and installed)
     assert made.told("a") == Residence(Held.NOT_LOADED, Wish.VIEW, off)
 

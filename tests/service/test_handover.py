@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway import assembly, settings_file
+from gateway import settings_file
 from gateway.access_list import AccessList, Principal
+from gateway.assembly import clients
 from gateway.config import ConfigError, Impersonator
 from gateway.errors import FreshgateError
 from gateway.login.impersonation import Impersonation
@@ -89,7 +90,7 @@ def test_a_connection_is_one_users_at_spark(handover: Handover) -> None:
     ],
 )
 def test_who_may_name_another_user_follows_from_the_settings(overrides: list[str], refused: bool) -> None:
-    handover = assembly.handover(settings_file.load(None, overrides), PLAIN)
+    handover = clients.handover(settings_file.load(None, overrides), PLAIN)
     try:
         handover.user_of(EVE, call(**{PROXY_USER_KEY: ANONYMOUS}), None)
     except FreshgateError:

@@ -12,7 +12,6 @@ import pytest
 from fake_spark import Answer, FakePlans
 from fakes import Client, Site
 
-from gateway import assembly
 from gateway.errors import StatementFailed
 from gateway.memory.page_encoding import PageFormat
 from gateway.mv.model.residence import Held, Residence, Wish
@@ -24,6 +23,7 @@ from gateway.service.memory.distrust import DistrustedAnswers
 from gateway.service.memory.first_queries import AT_SPARK
 from gateway.service.memory.learning import Learner
 from gateway.service.memory.memory_answers import CROWD, MemoryAnswers, MemoryLimits, WhySpark
+from gateway.service.memory.memory_explanation import MemoryExplanation
 from gateway.service.routing.ways import RepeatableRead
 from gateway.wire.columnar import ColumnarPage, rows_of
 from sql.memory.columns import ColumnFacts, MemoryColumn
@@ -78,7 +78,9 @@ class Memory:
             site.results.forget,
             lambda: self.chance,
         )
-        site.service = assembly.explaining(replace(site.service, memory=self.answers))
+        foresee = MemoryExplanation(site.router, site.catalog, site.habits, self.answers).foresee
+        own = replace(site.service.own, foresee=foresee)
+        site.service = replace(site.service, memory=self.answers, own=own)
         site.effects.forgetting.append(self.answers.forget)
 
     def resident(self, view_id: str, version: int) -> FakeResident | None:

@@ -17,7 +17,8 @@ from fake_spark import FakePlans
 from raw_session import encoded
 from TCLIService import ttypes
 
-from gateway import assembly
+from gateway.assembly import one_gateway, refreshes
+from gateway.assembly.at_spark import FENCE_SESSIONS, METASTORE_SESSIONS, OBSERVATION_SESSIONS, AtSpark, fence_of
 from gateway.config import Settings
 from gateway.errors import FreshgateError
 from gateway.mv.catalog.draft_file import StoredDraft
@@ -93,9 +94,9 @@ class _NoPorts:
 def install() -> None:
     """Has `gateway.assembly` build what reaches Spark from the simulation's ports, and refreshes by rows keep few
     versions together, in this process, for good."""
-    cast(Any, assembly).at_spark = _at_spark
-    cast(Any, assembly).drafts_of = lambda _, engine: _Drafts(engine.spark)
-    cast(Any, assembly).listen = lambda *_: _NoPorts()
+    cast(Any, one_gateway).at_spark = _at_spark
+    cast(Any, one_gateway).drafts_of = lambda _, spark: _Drafts(spark.engine.spark)
+    cast(Any, one_gateway).listen = lambda *_: _NoPorts()
     increments.VERSIONS_MAX, tasks.COMPACTED_FROM = 3, 2
 
 
@@ -112,19 +113,20 @@ class _Drafts:
         self._spark.draft = draft
 
 
-def _at_spark(settings: Settings, engine: Any, _: object) -> assembly.AtSpark:
+def _at_spark(settings: Settings, engine: Any, _: object) -> AtSpark:
     habits = Habits()
     pool, several = partial(Pool, engine.spark, engine.name, greet=habits.greet), settings.gateways.enabled
-    epochs = pool(assembly.FENCE_SESSIONS if several else assembly.METASTORE_SESSIONS)
-    fence = assembly.fence_of(settings, SimulatedMetastore(epochs))
+    epochs = pool(FENCE_SESSIONS if several else METASTORE_SESSIONS)
+    fence = fence_of(settings, SimulatedMetastore(epochs))
     outlet = Fenced(fence) if several else None
-    short = pool(assembly.METASTORE_SESSIONS, outlet) if several else epochs
+    short = pool(METASTORE_SESSIONS, outlet) if several else epochs
     parts: Any = (
+        engine,
         Connector(engine.spark, outlet),
         habits,
         pool(settings.refresh.max_concurrent, outlet),
         short,
-        pool(assembly.OBSERVATION_SESSIONS, outlet),
+        pool(OBSERVATION_SESSIONS, outlet),
         pool(1, outlet),
         SimulatedMetastore(short),
         FakePlans({}),
@@ -132,7 +134,7 @@ def _at_spark(settings: Settings, engine: Any, _: object) -> assembly.AtSpark:
         epochs,
         pool(1, outlet),
     )
-    return assembly.AtSpark(*parts)
+    return AtSpark(*parts)
 
 
 def context_of(gateway: Gateway) -> Context:
@@ -154,7 +156,7 @@ class Gateway:
         self.answers: dict[RepeatableRead | None, tuple[Read, str, dict[Any, Any]]] = {}
         """Of reads that can be answered again, with the first such read and the storage that it has read."""
         by_rows = partial(increments.Increments, from_bytes=tuning.incremental_from)
-        with patch.object(assembly, "Increments", by_rows):
+        with patch.object(refreshes, "Increments", by_rows):
             self._server = Server(tuning.settings(several=several), cast(Any, _Engine(spark, name)), take_over=True)
 
     @property

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Connector:
-    """Connects one gateway with clients' logins. In the place of `assembly.Spark`."""
+    """Connects one gateway with clients' logins. In the place of `spark.connector`."""
 
     mechanism = PLAIN
 

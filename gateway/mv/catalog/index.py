@@ -276,6 +276,10 @@ class Catalog:
                 pending += [each for each in view.views if each in invokers]
         return list(found.values())
 
+    def invoking_below(self, view: MaterializedView) -> list[MaterializedView]:
+        """The same of the views that this one reads."""
+        return self.invoking(view.views)
+
     # --- changing ----------------------------------------------------------------------------------
 
     def add(self, view: MaterializedView, history: History, reads: ReadCounts | None = None) -> None:
