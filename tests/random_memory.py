@@ -140,7 +140,7 @@ class Maker:
     def _beside_groups(self) -> str:
         """Groups of such rows; or rows of one that are chosen by the other."""
         if self.chance.random() < 0.3:
-            return self._among_base()
+            return self._among(BASE)
         keys = self.chance.sample(("c.k", "c.x", "shop", "year(day)", "b"), self.chance.randint(0, 2))
         of_base = ("count(c.k)", "min(c.x)", "count(DISTINCT c.x)", "sum(c.y)", "avg(c.y)", "max(c.x)")
         items = [*keys, *self.chance.sample(of_base, 2), *(self._aggregate() for _ in range(self.chance.randint(1, 2)))]
@@ -156,18 +156,6 @@ class Maker:
         base = f"(SELECT {key} AS k, {x} AS x, {y} AS y FROM {BASE}{self._where()})"
         further = f" AND {self._condition(1)}" if kind != "FULL JOIN" and self.chance.random() < 0.3 else ""
         return f"{TABLE} {kind} {base} c ON {TABLE}.{key} {self.chance.choice(('=', '=', '<=>'))} c.k{further}"
-
-    def _among_base(self) -> str:
-        key = self.chance.choice(("shop", "n", "day", "s", "b"))
-        test = self.chance.choice(
-            (
-                f"{key} IN (SELECT {key} FROM {BASE}{self._where()})",
-                f"EXISTS (SELECT 1 FROM {BASE} i WHERE i.{key} = o.{key} AND i.n > {self.chance.randint(-9, 9)})",
-                f"NOT EXISTS (SELECT 1 FROM {BASE} i WHERE i.{key} = o.{key} AND {self._condition(1)})",
-                f"n < (SELECT {self.chance.choice(('min', 'avg', 'max'))}(n) FROM {BASE}{self._where()})",
-            )
-        )
-        return f"SELECT {_named(['shop', self.value(self._type(), 1)])} FROM {TABLE} o WHERE {test}"
 
     def _sets(self) -> str:
         """Several groupings."""
@@ -189,17 +177,17 @@ class Maker:
         ]
         return self.chance.choice((" UNION ALL ", " UNION ", " UNION ALL ")).join(branches)
 
-    def _among(self) -> str:
-        """Rows that are chosen by a subquery."""
+    def _among(self, other: str = TABLE) -> str:
+        """Rows that are chosen by a subquery of the same table, or of another one with its columns."""
         items = [self.value(self._type(), 1) for _ in range(2)]
-        key = self.chance.choice(("shop", "n", "day", "s", "b"))
+        key, rows = self.chance.choice(("shop", "n", "day", "s", "b")), f"{other}{self._where()}"
         test = self.chance.choice(
             (
-                f"{key} IN (SELECT {key} FROM {TABLE}{self._where()})",
-                f"EXISTS (SELECT 1 FROM {TABLE} i WHERE i.{key} = o.{key} AND {self._condition(1)})",
-                f"NOT EXISTS (SELECT 1 FROM {TABLE} i WHERE i.{key} = o.{key} AND i.n > {self.chance.randint(-9, 9)})",
-                f"n > (SELECT {self.chance.choice(('min', 'avg', 'max'))}(n) FROM {TABLE}{self._where()})",
-                f"amount = (SELECT max(amount) FROM {TABLE}{self._where()})",
+                f"{key} IN (SELECT {key} FROM {rows})",
+                f"EXISTS (SELECT 1 FROM {other} i WHERE i.{key} = o.{key} AND {self._condition(1)})",
+                f"NOT EXISTS (SELECT 1 FROM {other} i WHERE i.{key} = o.{key} AND i.n > {self.chance.randint(-9, 9)})",
+                f"n {self.chance.choice('<>')} (SELECT {self.chance.choice(('min', 'avg', 'max'))}(n) FROM {rows})",
+                f"amount = (SELECT max(amount) FROM {rows})",
             )
         )
         return f"SELECT {_named(['shop', *items])} FROM {TABLE} o WHERE {test}"
