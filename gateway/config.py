@@ -16,29 +16,8 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Self
 
-from gateway import access_list, limit_rules, upstream_url
+from gateway import access_list, checks, limit_rules, upstream_url
 from gateway.checks import Check
-from gateway.checks import at_least as _at_least
-from gateway.checks import attribute_name as _attribute_name
-from gateway.checks import between as _between
-from gateway.checks import catalog_name as _catalog_name
-from gateway.checks import dn_patterns as _dn_patterns
-from gateway.checks import each_of as _each_of
-from gateway.checks import filled as _filled
-from gateway.checks import host_names as _host_names
-from gateway.checks import ldap_urls as _ldap_urls
-from gateway.checks import metastore_or_empty as _metastore_or_empty
-from gateway.checks import networks as _networks
-from gateway.checks import none_or_at_least as _none_or_at_least
-from gateway.checks import one_of as _one_of
-from gateway.checks import secret_or_empty as _secret_or_empty
-from gateway.checks import some_of as _some_of
-from gateway.checks import storage_database as _storage_database
-from gateway.checks import time_zone as _time_zone
-from gateway.checks import urls_or_empty as _urls_or_empty
-from gateway.checks import webhook_or_empty as _webhook_or_empty
-from gateway.checks import znode_path as _znode_path
-from gateway.checks import zookeeper_or_empty as _zookeeper_or_empty
 
 TRANSPORTS = ("sasl", "nosasl")
 PORTS = ("binary", "http", "page")
@@ -109,7 +88,7 @@ class Impersonator:
             tuple(filter(None, (each.strip() for each in part.split(",")))) for part in (users, "".join(hosts))
         )
         fits = colon and account.strip() and named and bool(places) == bool(hosts)
-        if not fits or _networks(places) or access_list.problem_of(named):
+        if not fits or checks.networks(places) or access_list.problem_of(named):
             raise ConfigError(
                 f"'{text}' does not say who may name whom. Write ACCOUNT: USER, USER from HOST, HOST, for example "
                 f"superset: * from 10.0.0.7."
@@ -193,39 +172,39 @@ class Listen:
         "127.0.0.1",
         "Address to listen on. By default only this machine, because nothing checks passwords before Spark does; "
         "0.0.0.0 is every interface.",
-        _filled,
+        checks.filled,
     )
     port: int = _setting(
         10000,
         "TCP port of the binary transport; HiveServer2's default is 10000. 0 picks a free port, -1 disables the "
         "transport.",
-        _between(OFF, 65535),
+        checks.between(OFF, 65535),
     )
     http_port: int = _setting(
         OFF,
         "TCP port of the HTTP transport (transportMode=http), which works through web proxies; HiveServer2's "
         "default is 10001. 0 picks a free port, -1 disables the transport.",
-        _between(OFF, 65535),
+        checks.between(OFF, 65535),
     )
     http_hosts: tuple[str, ...] = _setting(
         (),
         "Names by which clients reach the HTTP transport, such as gateway.example. Requests with another name in their "
         "header Host are refused; addresses and localhost are always accepted. Empty: every name if listen.host is "
         "reachable from other machines, otherwise names without a dot.",
-        _host_names,
+        checks.host_names,
     )
     trusted_proxies: tuple[str, ...] = _setting(
         (),
         "Addresses and networks of the web proxies in front of the HTTP transport. Log and audit then contain the "
         "client's address that the proxies report (X-Forwarded-For) instead of theirs. Empty: X-Forwarded-For is "
         "ignored.",
-        _networks,
+        checks.networks,
     )
     transports: tuple[str, ...] = _setting(
         TRANSPORTS,
         "How clients may authenticate on the binary port: sasl (the default of Hive JDBC and PyHive, with user name "
         "and password), nosasl (auth=noSasl). Both share the port.",
-        _some_of(*TRANSPORTS),
+        checks.some_of(*TRANSPORTS),
     )
 
 
@@ -246,7 +225,7 @@ class Authentication:
         "freshgate-users",
         "File of users and the argon2 hashes of their passwords. `freshgate user add NAME` writes it; the gateway "
         "reads it again after a change.",
-        _filled,
+        checks.filled,
     )
     remember_seconds: float = _setting(
         60.0,
@@ -255,7 +234,7 @@ class Authentication:
         "Spark after this time. 0: the password is checked on each connection, which with the method none takes one "
         "more connection to Spark. It also limits how long an idle connection to Spark is kept for the next login "
         "with the same user name and password. Clients with cookies send none for an hour, unless this is 0.",
-        _at_least(0),
+        checks.at_least(0),
     )
     verifier: str = _setting(
         "",
@@ -270,7 +249,7 @@ class Authentication:
         "How a user whom the gateway has accepted is logged in at Spark: replay (with the user's own name and "
         "password) or proxy_user (upstream.user logs in, and names the user as hive.server2.proxy.user; Spark must "
         "allow that).",
-        _one_of(*HAND_ON),
+        checks.one_of(*HAND_ON),
     )
 
     @property
@@ -292,7 +271,7 @@ class Ldap:
         "",
         "URLs of the directory, tried in order, such as ldaps://ldap.example. Over ldap:// without start_tls "
         "anybody on the network can read passwords.",
-        _ldap_urls,
+        checks.ldap_urls,
     )
     start_tls: bool = _setting(False, "Whether connections to ldap:// URLs must be encrypted with StartTLS.")
     ca: str = _setting(
@@ -304,10 +283,12 @@ class Ldap:
         "",
         "DN patterns of users, with %s for the name and separated by colons, such as "
         "uid=%s,ou=people,dc=example,dc=com (userDNPattern). Empty: uid=%s below base_dn.",
-        _dn_patterns,
+        checks.dn_patterns,
     )
     group_dn_pattern: str = _setting(
-        "", "DN patterns of groups, in the same form (groupDNPattern). Empty: anywhere below base_dn.", _dn_patterns
+        "",
+        "DN patterns of groups, in the same form (groupDNPattern). Empty: anywhere below base_dn.",
+        checks.dn_patterns,
     )
     user_filter: tuple[str, ...] = _setting((), "Users who may log in (userFilter). Empty: every user.")
     group_filter: tuple[str, ...] = _setting(
@@ -317,13 +298,13 @@ class Ldap:
         "member",
         "Attribute of a group that lists its members, such as uniqueMember or memberUid (groupMembershipKey), or "
         "memberOf: then the groups are those that the user's entry lists.",
-        _attribute_name,
+        checks.attribute_name,
     )
     nested_groups: str = _setting(
         "none",
         "Whether the groups count that a user's groups are in: none, matching_rule (Active Directory finds them), or "
         "search (any directory, one search for each level).",
-        _one_of(*NESTED_GROUPS),
+        checks.one_of(*NESTED_GROUPS),
     )
     custom_ldap_query: str = _setting(
         "",
@@ -358,10 +339,10 @@ class Jwt:
     algorithms: tuple[str, ...] = _setting(
         ("RS256", "PS256", "ES256", "Ed25519"),
         "How tokens may be signed: RS, PS, ES or HS, each with 256, 384 or 512, and Ed25519. HS needs a file of keys.",
-        _some_of(*JWT_ALGORITHMS),
+        checks.some_of(*JWT_ALGORITHMS),
     )
     user_claim: str = _setting(
-        "sub", "The claim that has the user's name, such as preferred_username, upn or email.", _filled
+        "sub", "The claim that has the user's name, such as preferred_username, upn or email.", checks.filled
     )
     groups_claim: str = _setting(
         "", "The claim that lists the user's groups, such as groups, roles or realm_access.roles. Empty: none."
@@ -388,7 +369,7 @@ class Kerberos:
         ("auth",),
         "How frames of the binary port may be protected, as hive.server2.thrift.sasl.qop: auth (not at all; TLS can), "
         "auth-int (nobody can change them), auth-conf (nobody can read them). Of several, the client chooses.",
-        _some_of(*LAYERS),
+        checks.some_of(*LAYERS),
     )
     auth_to_local: str = _setting(
         "",
@@ -406,17 +387,17 @@ class GroupSources:
         (),
         "Where to look: file (groups.file), ldap (the groups of [ldap]; without ldap.bind_dn only at a user's own "
         "login), custom (authentication.verifier). A user is in the groups of all of them.",
-        _each_of(*GROUP_SOURCES),
+        checks.each_of(*GROUP_SOURCES),
     )
     file: str = _setting(
         "freshgate-groups",
         "File of groups: a line GROUP: USER, USER for each. The gateway reads it again after a change.",
-        _filled,
+        checks.filled,
     )
     keep_seconds: float = _setting(
         300.0,
         "How long groups from ldap and custom are kept: as long, new sessions may not see a change.",
-        _at_least(0),
+        checks.at_least(0),
     )
 
 
@@ -447,21 +428,21 @@ class Upstream:
         "User of the gateway's own sessions. They refresh and drop what views store, so this user must be allowed "
         "to read every base table and to write the storage database. With Kerberos, a principal of kerberos.keytab, "
         "whose part before / or @ is the user.",
-        _filled,
+        checks.filled,
     )
     password: str = _setting("", "Password of that user. Keep the file that contains it private.")
     guard_secret: str = _setting(
         "",
         "Secret by which the guard inside that Spark recognizes the gateway. `freshgate guard` makes one. Empty: that "
         "Spark has no guard. The embedded engine has one with a secret of its own.",
-        _secret_or_empty,
+        checks.secret_or_empty,
     )
     ui: str = _setting(
         "",
         "URL of that server's Spark UI, for example http://spark.example:4040. Clients that wait for a refresh then "
         "see how many of its stages and tasks are done. Of several servers, their URLs separated by commas. Empty: "
         "they see only partitions. The embedded engine does not need it.",
-        _urls_or_empty,
+        checks.urls_or_empty,
     )
 
     @property
@@ -484,7 +465,7 @@ class Tls:
     ports: tuple[str, ...] = _setting(
         PORTS,
         "Ports that use TLS: binary, http, page. Omit http and page if a web proxy on this machine terminates TLS.",
-        _some_of(*PORTS),
+        checks.some_of(*PORTS),
     )
 
 
@@ -522,25 +503,25 @@ class Storage:
     database: str = _setting(
         "freshgate_storage",
         "Database of the storage tables. It is separate so that they do not clutter the users' databases.",
-        _storage_database,
+        checks.storage_database,
     )
     definition_characters: int = _setting(
         32000,
         "Longest definition. Spark stores it in the metastore, and the embedded Derby stores 32,700 characters; "
         "raise it for a metastore on MySQL or PostgreSQL.",
-        _at_least(100),
+        checks.at_least(100),
     )
     iceberg_catalog: str = _setting(
         "",
         "Spark's catalog with the Iceberg tables of materialized views that are created USING ICEBERG, such as lake. "
         "Its cache-enabled must be false. Empty: USING ICEBERG is refused.",
-        _catalog_name,
+        checks.catalog_name,
     )
     delta_catalog: str = _setting(
         "",
         "Spark's catalog with the Delta tables of materialized views that are created USING DELTA: spark_catalog, if "
         "its class is that of Delta Lake. Empty: USING DELTA is refused.",
-        _catalog_name,
+        checks.catalog_name,
     )
     iceberg_view_metadata: bool = _setting(
         False,
@@ -578,13 +559,13 @@ class Access:
         "How long a user may get the rows of a materialized view after losing the right to them without the gateway's "
         "knowledge: as long, results are given again, proofs are used that a view answers a query, and a user for whom "
         "Spark has planned the definition of a view with SECURITY INVOKER as it is refreshed is shown its stored rows.",
-        _at_least(1),
+        checks.at_least(1),
     )
     security: str = _setting(
         "definer",
         "The SECURITY of new materialized views whose CREATE names none: definer (every reader is shown the same rows) "
         "or invoker (each reader is shown the rows that the definition has for that user).",
-        _one_of(*SECURITY),
+        checks.one_of(*SECURITY),
     )
 
 
@@ -619,19 +600,19 @@ class Versions:
         60.0,
         "Seconds that a replaced version is kept, for readers that planned their query just before the switch, and "
         "for SELECT ... VERSION AS OF.",
-        _at_least(0),
+        checks.at_least(0),
     )
     max_count: int = _setting(
         0,
         "Most versions of one view at the same time: the current one, older ones that are read or retained, and the "
         "one that a refresh writes. A refresh that would exceed it waits. 0: unlimited.",
-        _none_or_at_least(2),
+        checks.none_or_at_least(2),
     )
     max_bytes: int = _setting(
         0,
         "Most bytes of all versions of one view together, including the one that a refresh writes; measured at each "
         "refresh, which takes a few tenths of a second. A refresh that would exceed it waits. 0: unlimited.",
-        _at_least(0),
+        checks.at_least(0),
     )
 
 
@@ -640,17 +621,19 @@ class Refresh:
     """Refreshes of materialized views."""
 
     max_concurrent: int = _setting(
-        4, "Refreshes that run at the same time. The limit leaves Spark room for the clients' queries.", _at_least(1)
+        4,
+        "Refreshes that run at the same time. The limit leaves Spark room for the clients' queries.",
+        checks.at_least(1),
     )
     run_as: str = _setting(
         "auto",
         "In whose name the refreshes of new views with SECURITY DEFINER read rows: owner (as hive.server2.proxy.user, "
         "which Spark must allow upstream.user; owners need the right to write the storage database), account "
         '(upstream.user), or auto: owner with authentication.hand_on = "proxy_user", otherwise account.',
-        _one_of("auto", "owner", "account"),
+        checks.one_of("auto", "owner", "account"),
     )
     timeout: float = _setting(
-        0.0, "Seconds after which a refresh, with all its retries, is cancelled at Spark. 0: never.", _at_least(0)
+        0.0, "Seconds after which a refresh, with all its retries, is cancelled at Spark. 0: never.", checks.at_least(0)
     )
 
 
@@ -661,20 +644,20 @@ class Jobs:
     time_zone: str = _setting(
         "UTC",
         "Time zone of STARTS and cron expressions that name none, such as Europe/Berlin.",
-        _time_zone,
+        checks.time_zone,
     )
     watch_interval: float = _setting(
         300.0,
         "Seconds between observations of the base tables of ON COMMIT views, which find changes that bypassed the "
         "gateway. Each costs Spark a listing of the table's files. Tables of views with a TARGET LAG are observed as "
         "often as it needs. 0: only after the start, these as well.",
-        _at_least(0),
+        checks.at_least(0),
     )
     pause_after_failures: int = _setting(
         5,
         "Failures in a row after which the gateway pauses the job of a view. Refreshes that reads or statements start "
         "do not count, nor those for which Spark was not reached. 0: never.",
-        _at_least(0),
+        checks.at_least(0),
     )
 
 
@@ -686,7 +669,7 @@ class Detection:
         30.0,
         "Seconds that an observation of a base table stays valid: reads see a change that bypassed the gateway at "
         "most this much later. 0: every read observes. A view's property probe_interval takes precedence.",
-        _at_least(0),
+        checks.at_least(0),
     )
 
 
@@ -698,13 +681,13 @@ class Limits:
         2000,
         "Concurrent client connections, and as many sessions over HTTP, each of which keeps a connection to Spark. The "
         "embedded Spark has 4000 threads for them and their sessions' second connections.",
-        _at_least(1),
+        checks.at_least(1),
     )
     sessions_per_user: int = _setting(
         1000,
         "Open sessions of one user, so that a leaking connection pool cannot exhaust Spark's memory. A rule of "
         "limits.rules that names the user takes precedence. 0: unlimited.",
-        _at_least(0),
+        checks.at_least(0),
     )
     rules: tuple[str, ...] = _setting(
         (),
@@ -718,25 +701,25 @@ class Limits:
         8388608,
         "Longest statement: 8 MiB. Spark's parser takes about a hundred times as much memory. A request may be twice "
         "as long, and at least 16 MiB.",
-        _at_least(1024),
+        checks.at_least(1024),
     )
     idle_seconds: float = _setting(
         604800.0,
         "Time without a request after which a client's connection is closed, together with the sessions that it "
         "opened: a week, as in Spark. 0: never.",
-        _at_least(0),
+        checks.at_least(0),
     )
     http_session_seconds: float = _setting(
         14400.0,
         "Time without a request after which a session opened over HTTP is closed, because nothing else tells that "
         "its client is gone. 0: never.",
-        _at_least(0),
+        checks.at_least(0),
     )
     drain_seconds: float = _setting(
         30.0,
         "Time that running statements have to end when the gateway is stopped, during which it accepts no new ones; "
         "then it ends within 20 seconds. A second signal ends the wait.",
-        _at_least(0),
+        checks.at_least(0),
     )
 
 
@@ -753,13 +736,13 @@ class Rewrite:
         0.0,
         "Longest time in seconds that a query of a new shape waits for the proof that a view answers it. 0: it is sent "
         "to Spark at once, and later queries of that shape use the view.",
-        _at_least(0),
+        checks.at_least(0),
     )
     canary: int = _setting(
         300,
         "One of so many answers from views, chosen by chance, is compared with that of the client's own text, in the "
         "background and one at a time. If they differ, the view answers no further queries. 0: none is compared.",
-        _at_least(0),
+        checks.at_least(0),
     )
     partly_stale: bool = _setting(
         False,
@@ -779,7 +762,7 @@ class ResultCache:
     """Results of reads of materialized views that are kept in memory; docs/how-to/result-cache.md describes it."""
 
     bytes: int = _setting(
-        256 << 20, "Most bytes of all results that are kept. 0: none is kept.", _none_or_at_least(1 << 20)
+        256 << 20, "Most bytes of all results that are kept. 0: none is kept.", checks.none_or_at_least(1 << 20)
     )
     shared: bool = _setting(
         False,
@@ -795,35 +778,37 @@ class ViewsInMemory:
         512 << 20,
         "Memory of all views together, in a process of its own that starts with the first such view. The views that "
         "were not read for the longest time make room for others. 0: no view is held in memory.",
-        _none_or_at_least(16 << 20),
+        checks.none_or_at_least(16 << 20),
     )
     view_bytes: int = _setting(
-        64 << 20, "Most bytes of one view in memory. A larger one is read from Spark.", _at_least(1 << 20)
+        64 << 20, "Most bytes of one view in memory. A larger one is read from Spark.", checks.at_least(1 << 20)
     )
-    view_rows: int = _setting(2_000_000, "Most rows of one view in memory.", _at_least(1))
+    view_rows: int = _setting(2_000_000, "Most rows of one view in memory.", checks.at_least(1))
     reads_per_day: int = _setting(
         0,
         "A view that was read at least so often within 24 hours is held in memory without being asked for, unless it "
         "says NOT IN MEMORY. 0: only views with IN MEMORY are.",
-        _at_least(0),
+        checks.at_least(0),
     )
     table_queries: int = _setting(
         3,
         "A base table is held in memory, too, once so many queries have joined it with views in memory. 0: none is.",
-        _at_least(0),
+        checks.at_least(0),
     )
     table_probe_interval: float = _setting(
         0.0,
         "Seconds that an observation of a base table in memory stays valid for queries that join it with views: they "
         "see a change that bypassed the gateway at most this much later. 0: every such query observes, as Spark would.",
-        _at_least(0),
+        checks.at_least(0),
     )
-    threads: int = _setting(2, "Processor cores that one query of views in memory may use.", _between(1, 256))
+    threads: int = _setting(2, "Processor cores that one query of views in memory may use.", checks.between(1, 256))
     query_seconds: float = _setting(
-        10.0, "Time after which a query in memory is given up, and Spark answers it.", _at_least(0.1)
+        10.0, "Time after which a query in memory is given up, and Spark answers it.", checks.at_least(0.1)
     )
     canary: int = _setting(
-        100, "One of so many answers from memory is compared with Spark's in the background. 0: none.", _at_least(0)
+        100,
+        "One of so many answers from memory is compared with Spark's in the background. 0: none.",
+        checks.at_least(0),
     )
 
 
@@ -831,8 +816,8 @@ class ViewsInMemory:
 class Log:
     """Log and audit."""
 
-    level: str = _setting("INFO", "Lowest level logged: DEBUG, INFO, WARNING or ERROR.", _one_of(*LOG_LEVELS))
-    format: str = _setting("text", "text, for people, or json: one object per line.", _one_of(*LOG_FORMATS))
+    level: str = _setting("INFO", "Lowest level logged: DEBUG, INFO, WARNING or ERROR.", checks.one_of(*LOG_LEVELS))
+    format: str = _setting("text", "text, for people, or json: one object per line.", checks.one_of(*LOG_FORMATS))
     audit: str = _setting(
         "",
         "File that gets one line of JSON for each statement, login and end of a session; - is standard error. "
@@ -842,7 +827,7 @@ class Log:
         10000,
         "Characters of a statement's text that the audit keeps, at most 200000. 0: none, because statements may "
         "contain data that must not be stored.",
-        _between(0, 200_000),
+        checks.between(0, 200_000),
     )
 
 
@@ -850,18 +835,18 @@ class Log:
 class Metrics:
     """Metrics for Prometheus and probes for orchestrators: GET /metrics, /healthz, /readyz."""
 
-    port: int = _setting(0, "TCP port for these, over plain HTTP without a login. 0: none.", _between(0, 65535))
+    port: int = _setting(0, "TCP port for these, over plain HTTP without a login. 0: none.", checks.between(0, 65535))
     host: str = _setting(
         "127.0.0.1",
         "Address to listen on. The metrics contain the names of materialized views; 0.0.0.0 shows them to every "
         "network that reaches this machine.",
-        _filled,
+        checks.filled,
     )
     hosts: tuple[str, ...] = _setting(
         (),
         "Names by which scrapers and probes reach the port, as in listen.http_hosts. Requests of web pages of another "
         "origin are always refused.",
-        _host_names,
+        checks.host_names,
     )
 
 
@@ -869,7 +854,7 @@ class Metrics:
 class Notify:
     """Where alerts go besides the log and the metrics; docs/how-to/monitoring.md describes them."""
 
-    url: str = _setting("", "Address to which each alert is sent with POST. Empty: none.", _webhook_or_empty)
+    url: str = _setting("", "Address to which each alert is sent with POST. Empty: none.", checks.webhook_or_empty)
     secret: str = _setting("", "With this the alerts are signed, so that the receiver knows them. Empty: unsigned.")
 
 
@@ -881,15 +866,15 @@ class LineageTarget:
         "",
         "Address to which each event is sent with POST, such as http://marquez.example:5000. One without a path gets "
         "/api/v1/lineage. Empty: nothing is sent.",
-        _webhook_or_empty,
+        checks.webhook_or_empty,
     )
-    namespace: str = _setting("freshgate", "Namespace of the jobs, each of which is a view.", _filled)
+    namespace: str = _setting("freshgate", "Namespace of the jobs, each of which is a view.", checks.filled)
     api_key: str = _setting("", "Sent as a bearer token. Empty: none.")
     metastore: str = _setting(
         "",
         "Namespace of the metastore's tables, where Spark's settings do not name it: hive://HOST:PORT if a "
         "hive-site.xml does, arn:aws:glue:REGION:ACCOUNT for Glue. Empty: as Spark's settings say.",
-        _metastore_or_empty,
+        checks.metastore_or_empty,
     )
 
 
@@ -897,15 +882,15 @@ class LineageTarget:
 class PagePort:
     """The page for browsers; docs/how-to/page.md describes it. It needs freshgate[page]."""
 
-    port: int = _setting(0, "TCP port of the page. 0: none.", _between(0, 65535))
+    port: int = _setting(0, "TCP port of the page. 0: none.", checks.between(0, 65535))
     host: str = _setting(
         "127.0.0.1",
         "Address to listen on. Any other than this machine's needs TLS, here or at one of listen.trusted_proxies, and "
         "an authentication.method.",
-        _filled,
+        checks.filled,
     )
     hosts: tuple[str, ...] = _setting(
-        (), "Names by which browsers reach the page, as in listen.http_hosts.", _host_names
+        (), "Names by which browsers reach the page, as in listen.http_hosts.", checks.host_names
     )
     client_id: str = _setting(
         "",
@@ -934,7 +919,7 @@ class Gateways:
     secret: str = _setting(
         "",
         "Secret by which gateways recognize each other, the same for all. Keep the file that contains it private.",
-        _secret_or_empty,
+        checks.secret_or_empty,
     )
     tls_ca: str = _setting(
         "",
@@ -949,7 +934,7 @@ class Gateways:
     wait_seconds: float = _setting(
         15.0,
         "How long a new client waits while no gateway leads, because one is starting or taking over.",
-        _at_least(0),
+        checks.at_least(0),
     )
 
 
@@ -960,13 +945,13 @@ class Discovery:
     zookeeper: str = _setting(
         "",
         "Servers of ZooKeeper: HOST:PORT, separated by commas. Needs the extra freshgate[zookeeper]. Empty: none.",
-        _zookeeper_or_empty,
+        checks.zookeeper_or_empty,
     )
     namespace: str = _setting(
         "freshgate",
         "Path in ZooKeeper below which the gateway registers: zooKeeperNamespace of the drivers' URLs. If there is a "
         "binary port, the HTTP port is registered below this path with _http at its end.",
-        _znode_path,
+        checks.znode_path,
     )
     address: str = _setting(
         "",
@@ -1002,14 +987,14 @@ class Settings:
         "freshgate-data",
         "Directory of the embedded engine: metastore, warehouse, logs. Only one gateway at a time can use it. Every "
         "gateway also keeps a draft of the views there, with which its next start is quicker.",
-        _filled,
+        checks.filled,
     )
     healing: tuple[str, ...] = _setting(
         HEALED,
         "Faults of Spark's Thrift Server that the gateway corrects; docs/internals/healing.md describes each. Others "
         "are early_metadata, ddl_columns, long_pages, and show_tables_for_all in the place of show_tables. They change "
         "answers on which a client may rely.",
-        _each_of(*HEALINGS),
+        checks.each_of(*HEALINGS),
     )
     listen: Listen = field(default_factory=Listen)
     tls: Tls = field(default_factory=Tls)
