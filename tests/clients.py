@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import impala.dbapi
 import jpype
 import pyspark
+from exact_floats import exact
 from impala.error import HiveServer2Error
 from jvm import java_options
 from pyhive import hive
@@ -63,12 +64,12 @@ def unclosed(server: Any, database: str = "default") -> Iterator[Any]:
 
 
 def rows(cursor: Any, sql: str) -> list[tuple[Any, ...]]:
-    """Runs a statement on a PyHive cursor and fetches all rows."""
+    """Runs a statement on a PyHive cursor and fetches all rows, which are equal if they are shown alike."""
     cursor.execute(sql)
     # For a statement without a result Spark 3.5 has a column, and pages without it, which PyHive cannot read.
     if not cursor.description or cursor.description == _NO_RESULT:
         return []
-    return cursor.fetchall()  # type: ignore[no-any-return]
+    return [exact(row) for row in cursor.fetchall()]
 
 
 def log_of(cursor: Any, sql: str) -> list[str]:

@@ -99,7 +99,7 @@ def route(database: Database, view: str) -> tuple[str, str]:
 
 def assert_equal(database: Database, view: str, definition: str) -> None:
     """The view shows what its definition does, as a bag. Compared here: EXCEPT ALL costs Spark more than both reads."""
-    shown, defined = (Counter(map(repr, database.rows(text))) for text in (f"SELECT * FROM {view}", definition))
+    shown, defined = (Counter(database.rows(text)) for text in (f"SELECT * FROM {view}", definition))
     assert shown == defined, (view, shown - defined, defined - shown)
 
 

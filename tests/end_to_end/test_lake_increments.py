@@ -45,9 +45,8 @@ class Lake:
     def check(self, definitions: Mapping[str, str]) -> dict[str, str]:
         """The views equal their definitions; returns the mode of the last refresh of each and its route."""
         for name, definition in definitions.items():
-            # -0.0 is another value than 0.0, though equal.
-            shown = sorted(map(repr, rows(self.through, f"SELECT * FROM {self.name}.{name}")))
-            assert shown == sorted(map(repr, rows(self.through, definition))), name
+            shown = sorted(rows(self.through, f"SELECT * FROM {self.name}.{name}"), key=repr)
+            assert shown == sorted(rows(self.through, definition), key=repr), name
         found = rows(
             self.through,
             'SELECT MvName, RefreshMode, Route FROM tasks("type"="mv") '
