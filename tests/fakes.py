@@ -86,7 +86,7 @@ from sql.rewriting.matching import Proposal
 from sql.rewriting.shape import Shape
 from sql.statement import Command
 from sql.table_keys import NOTHING_KNOWN, TableKeys
-from sql.texts.maintenance import shown_rows
+from sql.texts.public_view import shown_rows
 from sql.texts.storage_layout import StorageLayout
 
 STORAGE = "storage"

@@ -18,7 +18,7 @@ from gateway.mv.catalog import naming
 from gateway.mv.model import properties as stored
 from gateway.mv.model.view import MaterializedView
 from sql.names import TableName
-from sql.texts import maintenance
+from sql.texts import literals, maintenance
 
 DATABASE = "many"
 STORAGE = "many_storage"
@@ -100,6 +100,6 @@ def _statements(model: _Model, number: int) -> Iterator[str]:
     yield (
         f"CREATE TABLE {storage.quoted} (g STRING, n BIGINT, s BIGINT, freshgate_version BIGINT) USING parquet "
         f"OPTIONS ('partitionOverwriteMode' = 'dynamic') PARTITIONED BY (freshgate_version) "
-        f"TBLPROPERTIES ({maintenance.property_list(kept)})"
+        f"TBLPROPERTIES ({literals.property_list(kept)})"
     )
     yield naming.create_public(view)

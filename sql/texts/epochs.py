@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 
 from sql.names import TableName
 from sql.scan import tokens
-from sql.texts.maintenance import property_list
+from sql.texts.literals import property_list
 
 PATTERN = "freshgate_epoch_*"
 """What `SHOW VIEWS` takes for the names of epochs."""

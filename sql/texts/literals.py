@@ -6,7 +6,7 @@ Tests: `test_spliced_texts`.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from sql.names import quote
@@ -37,6 +37,15 @@ def string_token(text: str) -> str:
     escape `\\{` means `{` and prevents the substitution of a variable."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("${", "$\\{")
     return f"'{escaped}'"
+
+
+def comment_clause(text: str | None) -> str:
+    return "" if text is None else f" COMMENT {string_token(text)}"
+
+
+def property_list(properties: Mapping[str, str]) -> str:
+    """What stands between the parentheses of TBLPROPERTIES."""
+    return ", ".join(f"{string_token(key)} = {string_token(value)}" for key, value in properties.items())
 
 
 _CAST_TYPES = {

@@ -12,7 +12,7 @@ from processes import wait_until
 
 from gateway.mv.model import properties
 from sql.names import TableName
-from sql.texts import maintenance
+from sql.texts import maintenance, public_view
 from sql.texts.storage_layout import Shown
 
 NUMBERS, TEXTS = [(1,), (2,)], [("x",), ("y",)]
@@ -42,7 +42,7 @@ class Interrupted:
 
     def show(self, target: str, view: str) -> None:
         column = {"one": "a", "two": "b"}[view]
-        self.run(maintenance.publish(self.name(target), self.storage(view), (column,), Shown.only(1)))
+        self.run(public_view.publish(self.name(target), self.storage(view), (column,), Shown.only(1)))
 
     def rename(self, view: str, target: str) -> None:
         self.run(maintenance.rename_view(self.name(view), self.name(target)))

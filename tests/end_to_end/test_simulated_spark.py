@@ -33,7 +33,7 @@ from gateway.spark.metastore import SparkMetastore
 from gateway.wire.endpoint import Endpoint
 from gateway.wire.sasl import PLAIN
 from sql.names import Namespace, TableName
-from sql.texts import descriptions, maintenance, observation
+from sql.texts import descriptions, maintenance, observation, public_view
 from sql.texts.epochs import create_epoch, epoch_view
 from sql.texts.storage_layout import UNPARTITIONED, Selection, Shown, StorageLayout
 
@@ -181,9 +181,9 @@ class View:
     def show(self, version: int, *, create: bool = False) -> None:
         shown = Shown.only(version)
         if create:
-            text = maintenance.create_public_view(self.name, self.storage, self.columns, shown, layout=self.layout)
+            text = public_view.create_public_view(self.name, self.storage, self.columns, shown, layout=self.layout)
         else:
-            text = maintenance.publish(self.name, self.storage, self.columns, shown, self.layout)
+            text = public_view.publish(self.name, self.storage, self.columns, shown, self.layout)
         self.place.run(text)
 
     def partitions(self) -> list[tuple[int, str | None]]:
@@ -225,7 +225,7 @@ def test_a_version_is_written_beside_others_and_in_parts(place: Place) -> None:
         view.write(2, selection=Selection(frozenset({key}), all_but=False))
     assert view.partitions() == [(1, "a"), (1, "b"), (2, "b"), (2, "c")]
     shown = Shown(2, ((1, 2),), {1: frozenset({"b"})})
-    place.run(maintenance.publish(view.name, view.storage, view.columns, shown, view.layout))
+    place.run(public_view.publish(view.name, view.storage, view.columns, shown, view.layout))
     assert place.shown("v") == {1, 2, 3, 4}
 
 
@@ -295,8 +295,8 @@ def test_what_is_said_of_tables_and_views(place: Place) -> None:
     assert table.partitions_listed
     assert {name for name, _ in table.columns} == {"d", "k"}
     assert public.kind is RelationKind.VIEW
-    assert public.view_text == maintenance.shown_rows(view.storage, view.columns, Shown.only(0), view.layout)
-    assert maintenance.read_published(public.view_text) == (view.storage, 0)
+    assert public.view_text == public_view.shown_rows(view.storage, view.columns, Shown.only(0), view.layout)
+    assert public_view.read_published(public.view_text) == (view.storage, 0)
     assert place.relation("nothing") is None
     definition = place.relation("rows_of_v__definition")
     assert definition is not None
@@ -313,7 +313,7 @@ def test_what_is_said_of_many_tables_together(place: Place) -> None:
     shown = _properties(place, view.storage)
     assert stored == {key: value for key, value in shown.items() if not key.startswith("option.")}
     assert descriptions.read_view_texts(described) == {
-        "v": maintenance.shown_rows(view.storage, view.columns, Shown.only(0), view.layout),
+        "v": public_view.shown_rows(view.storage, view.columns, Shown.only(0), view.layout),
         "rows_of_v__definition": f"SELECT d, k FROM {place.database}.t",
     }
     if isinstance(place, Real):

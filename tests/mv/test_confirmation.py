@@ -22,7 +22,7 @@ from gateway.mv.freshness.pending import ViewsEndangered
 from gateway.mv.model import properties as stored
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import Relation, RelationKind
-from sql.texts.maintenance import shown_rows
+from sql.texts.public_view import shown_rows
 
 
 class Stage:

@@ -28,7 +28,7 @@ from gateway.mv.observation.look import Look
 from gateway.mv.observation.relations import Sources
 from gateway.mv.ports import Relation, RelationKind
 from sql.names import TableName
-from sql.texts.maintenance import shown_rows
+from sql.texts.public_view import shown_rows
 from sql.texts.storage_layout import UNPARTITIONED, Shown
 
 PAGE = (Path(__file__).parents[2] / "docs" / "concepts" / "freshness.md").read_text(encoding="utf-8")

@@ -26,7 +26,7 @@ from gateway.mv.model.damage import Damage
 from gateway.mv.model.view import Leftover, MaterializedView, Version
 from gateway.mv.ports import Metastore, Relation, RelationKind
 from sql.names import TableName
-from sql.texts.maintenance import shown_rows
+from sql.texts.public_view import shown_rows
 from sql.texts.storage_layout import UNPARTITIONED, Shown
 
 DEADLINE_SECONDS = 20.0

@@ -25,7 +25,7 @@ from gateway.mv.model.view import Cause, Leftover, MaterializedView, TriggerMode
 from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.planner import plan_refresh
 from sql.names import Namespace, TableName
-from sql.texts import maintenance
+from sql.texts import maintenance, public_view
 from sql.texts.delta_rows import METADATA
 from sql.texts.iceberg_rows import PROPERTY, IcebergRows
 from sql.texts.open_rows import Before, written_last
@@ -374,7 +374,7 @@ async def test_a_view_is_found_again_by_its_properties(stage: Stage) -> None:
     found = stage.lake.things[stage.view.storage].properties
     view = stored.read_view(found, stage.view.storage, stage.view.definition, 1)
     assert (view.layout, view.current.shown) == (stage.view.layout, stage.view.current.shown)
-    assert maintenance.read_published(stage.lake.shown("s.m")) == (stage.view.storage, 1)
+    assert public_view.read_published(stage.lake.shown("s.m")) == (stage.view.storage, 1)
 
 
 @staged
@@ -735,7 +735,7 @@ def test_the_text_of_a_public_view_tells_storage_and_version(
     number: int, snapshot: int, columns: list[str], built: bool
 ) -> None:
     shown = replace(Shown.only(number), snapshot=str(snapshot) if built else "")
-    text = maintenance.shown_rows(STORAGE, columns, shown, LAYOUT)
-    assert maintenance.read_published(text) == (STORAGE, number)
-    assert maintenance.selects_alike(text, maintenance.shown_rows(STORAGE, columns, Shown.only(0), LAYOUT))
-    assert maintenance.read_published(text.replace("WHERE true", "WHERE a")) in {None, (STORAGE, number)}
+    text = public_view.shown_rows(STORAGE, columns, shown, LAYOUT)
+    assert public_view.read_published(text) == (STORAGE, number)
+    assert public_view.selects_alike(text, public_view.shown_rows(STORAGE, columns, Shown.only(0), LAYOUT))
+    assert public_view.read_published(text.replace("WHERE true", "WHERE a")) in {None, (STORAGE, number)}

@@ -22,7 +22,7 @@ from gateway.mv.statements.rights import Rights
 from gateway.service.answers.granted import shown
 from sql.names import TableName
 from sql.statement import Grantee, GranteeKind, SetRefreshers, ShowGrants
-from sql.texts.maintenance import shown_rows
+from sql.texts.public_view import shown_rows
 from sql.texts.storage_layout import UNPARTITIONED, Shown
 
 NAME = TableName("s", "mv")

@@ -25,7 +25,7 @@ from gateway.mv.versions.janitor import Janitor
 from gateway.mv.versions.readers import Readers
 from gateway.mv.versions.removal import Removal
 from sql.names import TableName
-from sql.texts.maintenance import shown_rows
+from sql.texts.public_view import shown_rows
 from sql.texts.storage_layout import UNPARTITIONED, Shown
 
 DEADLINE_SECONDS = 20.0

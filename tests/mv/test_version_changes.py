@@ -15,7 +15,7 @@ from gateway.mv.model.contents import NEVER_BUILT
 from gateway.mv.model.view import Manifest, MaterializedView, Version
 from sql.memory.engine_types import engine_type
 from sql.memory.kept_partitions import partitions_condition
-from sql.texts import maintenance
+from sql.texts import public_view
 from sql.texts.storage_layout import UNPARTITIONED, PartitionKey, Shown, StorageLayout
 
 KEYS: dict[str, tuple[PartitionKey, ...]] = {
@@ -80,7 +80,7 @@ def test_what_follows_from_an_earlier_version_is_the_later_one(
     earlier, later = versions[before], versions[after]
     found = version_changes(made.view, earlier, later)
     assert found is not None
-    assert found.added == maintenance.rows_beyond(
+    assert found.added == public_view.rows_beyond(
         made.view.storage, made.view.columns, later.shown, earlier.shown, made.view.layout
     )
     with duckdb.connect() as engine:

@@ -30,7 +30,7 @@ from spark_releases import LOCKED
 from sql import spark_settings
 from sql.names import TableName
 from sql.spark_settings import HOW_FAST, HOW_IT_IS_WRITTEN, MEANING, OFFERED, WHAT_IS_SHOWN, names
-from sql.texts import maintenance
+from sql.texts import maintenance, public_view
 from sql.texts.storage_layout import UNPARTITIONED, Shown
 
 
@@ -94,7 +94,7 @@ class View:
     @property
     def shown(self) -> str:
         shown = Shown.only(self.version)
-        return maintenance.shown_rows(self.storage, self.columns, shown, UNPARTITIONED)
+        return public_view.shown_rows(self.storage, self.columns, shown, UNPARTITIONED)
 
 
 class Net:

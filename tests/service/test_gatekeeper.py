@@ -14,7 +14,7 @@ from gateway.errors import NotAllowed
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import Relation, RelationKind
 from gateway.service.operations.operation import OperationState
-from sql.texts.maintenance import shown_rows
+from sql.texts.public_view import shown_rows
 
 REFUSED = "42809"
 TEMPORARY = Answer([(json.dumps({"table_name": "mv", "catalog_name": "system", "type": "VIEW"}),)])

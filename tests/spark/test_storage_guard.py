@@ -24,7 +24,7 @@ from gateway.spark.storage_guard import (
     random_secret,
 )
 from sql.names import TableName
-from sql.texts import maintenance
+from sql.texts import maintenance, public_view
 from sql.texts.storage_layout import Shown
 
 OURS = "s" * 40
@@ -59,8 +59,8 @@ def guard(secret: str = OURS) -> StorageGuard:
     ("text", "name"),
     [
         (maintenance.create_definition(STORAGE, "SELECT 1 -- one"), "freshgate_storage.nyc__daily__bae6635f"),
-        (maintenance.create_public_view(VIEW, STORAGE, ["a"], Shown.only(1)), "nyc.daily"),
-        (maintenance.publish(VIEW, STORAGE, ["a"], Shown.only(2)), "nyc.daily"),
+        (public_view.create_public_view(VIEW, STORAGE, ["a"], Shown.only(1)), "nyc.daily"),
+        (public_view.publish(VIEW, STORAGE, ["a"], Shown.only(2)), "nyc.daily"),
         (maintenance.drop_view(VIEW), "nyc.daily"),
         (maintenance.rename_view(VIEW, TableName("nyc", "other")), "nyc.daily"),
         (maintenance.set_view_properties(VIEW, {}, None), "nyc.daily"),

@@ -12,7 +12,7 @@ from sql.classify import classify
 from sql.lexed import Lexed
 from sql.names import TableName
 from sql.statement import Forwarded, ListedColumn
-from sql.texts import maintenance
+from sql.texts import maintenance, public_view
 from sql.texts.storage_layout import Selection, Shown, StorageLayout, joined
 
 VIEW = TableName("sales", "daily_totals")
@@ -53,12 +53,12 @@ def test_the_text_of_a_public_view_parses_back(
     storage = TableName(database, table)
     layout = StorageLayout(columns[0], "int", "{}", holds)
     shown = Shown(max(versions), tuple((version, version) for version in sorted(versions)), hidden)
-    text = maintenance.publish(VIEW, storage, columns, shown, layout)
+    text = public_view.publish(VIEW, storage, columns, shown, layout)
     query = text.removeprefix(f"ALTER VIEW {VIEW.quoted} AS ")
-    assert maintenance.read_published(query) == (storage, max(versions))
+    assert public_view.read_published(query) == (storage, max(versions))
     # The text of an earlier release.
     short = query.replace(f"FROM {storage.quoted} WHERE", f"FROM {storage.short} WHERE", 1)
-    assert maintenance.read_published(short) == (storage, max(versions))
+    assert public_view.read_published(short) == (storage, max(versions))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_the_text_of_a_public_view_parses_back(
     ],
 )
 def test_the_text_of_another_view_is_not_taken_for_a_public_view(text: str) -> None:
-    assert maintenance.read_published(text) is None
+    assert public_view.read_published(text) is None
 
 
 def test_the_definition_view_holds_the_unchanged_query() -> None:
@@ -111,9 +111,9 @@ def test_rows_that_are_added_to_a_partition_are_gathered_with_its_own(adds: bool
     ("text", "reads", "writes"),
     [
         (maintenance.insert_version(STORAGE, DEFINITION, 9), DEFINITION, STORAGE),
-        (maintenance.create_public_view(VIEW, STORAGE, ["a"], Shown.only(1), "c"), STORAGE, VIEW),
-        (maintenance.publish(VIEW, STORAGE, ["a"], Shown.only(1)), STORAGE, VIEW),
-        (maintenance.publish(VIEW, STORAGE, ["a", "b"], SEVERAL, BY_DAY), STORAGE, VIEW),
+        (public_view.create_public_view(VIEW, STORAGE, ["a"], Shown.only(1), "c"), STORAGE, VIEW),
+        (public_view.publish(VIEW, STORAGE, ["a"], Shown.only(1)), STORAGE, VIEW),
+        (public_view.publish(VIEW, STORAGE, ["a", "b"], SEVERAL, BY_DAY), STORAGE, VIEW),
         (
             maintenance.insert_version(STORAGE, DEFINITION, 9, None, ["a", "b"], BY_DAY, SOME, "`a` > 1"),
             DEFINITION,
@@ -124,7 +124,7 @@ def test_rows_that_are_added_to_a_partition_are_gathered_with_its_own(adds: bool
             DEFINITION,
             STORAGE,
         ),
-        (maintenance.publish(VIEW, STORAGE, ["a", "b"], SEVERAL_OF_BOTH, BY_BOTH), STORAGE, VIEW),
+        (public_view.publish(VIEW, STORAGE, ["a", "b"], SEVERAL_OF_BOTH, BY_BOTH), STORAGE, VIEW),
         (maintenance.partition_rows(STORAGE, SEVERAL_OF_BOTH, BY_BOTH), STORAGE, None),
         (maintenance.drop_partitions(STORAGE, [(1, "a/%"), (2, "it's/b")], 2), None, STORAGE),
         (maintenance.partition_rows(STORAGE, SEVERAL, BY_DAY), STORAGE, None),

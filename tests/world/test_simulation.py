@@ -8,7 +8,7 @@ from contextvars import copy_context
 import pytest
 
 from sql.names import TableName
-from sql.texts import maintenance
+from sql.texts import maintenance, public_view
 from sql.texts.storage_layout import Shown, StorageLayout
 from world.choices import Choices
 from world.loop import WHO, Loop
@@ -97,7 +97,7 @@ def test_choices_are_made_again_as_they_were() -> None:
     ],
 )
 def test_what_a_public_view_shows_is_read_from_its_text(said: Shown, places: set[tuple[int, str | None]]) -> None:
-    public = shown(maintenance.shown_rows(STORAGE, ["d", "k"], said, BY_D))
+    public = shown(public_view.shown_rows(STORAGE, ["d", "k"], said, BY_D))
     assert public is not None
     assert (public.storage, public.number) == ("freshgate_storage.s__v__0123abcd", 3)
     every = {(version, key) for version in (1, 2, 3) for key in ("a", None)}
@@ -111,7 +111,7 @@ def test_an_unknown_statement_is_a_fault_of_the_history() -> None:
 
 def test_statements_are_told_in_words() -> None:
     view = TableName("s", "v")
-    publish = maintenance.publish(view, STORAGE, ["k"], Shown.only(3))
+    publish = public_view.publish(view, STORAGE, ["k"], Shown.only(3))
     assert words(publish) == "s.v shows version 3"
     definition = TableName(STORAGE.database, f"{STORAGE.table}__definition")
     insert = maintenance.insert_version(STORAGE, definition, 4)

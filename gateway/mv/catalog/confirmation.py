@@ -24,7 +24,7 @@ from gateway.mv.freshness.entry import Entry
 from gateway.mv.freshness.pending import ViewsEndangered
 from gateway.mv.model.damage import NO_VIEW
 from gateway.mv.ports import Metastore
-from sql.texts import descriptions, maintenance
+from sql.texts import descriptions, public_view
 
 log = logging.getLogger(__name__)
 
@@ -129,7 +129,7 @@ class Confirmation:
         """Compares the public view, and restores it if necessary. Needs the entry's lock."""
         view = entry.view
         relation = await self._metastore.relation(view.name)
-        if relation is None or not maintenance.shows(relation.view_text, view.published_text):
+        if relation is None or not public_view.shows(relation.view_text, view.published_text):
             await self._fence.check()
             await self._restoration.restore_text(view, relation)
             return
@@ -222,7 +222,7 @@ class Confirmation:
             entry.view.id
             for entry in entries
             if not (entry.doubtful or entry.lock.locked())
-            and maintenance.shows(texts.get(entry.view.name.table, ""), entry.view.published_text)
+            and public_view.shows(texts.get(entry.view.name.table, ""), entry.view.published_text)
         }
 
 

@@ -18,7 +18,7 @@ from gateway.mv.model.damage import NO_STORAGE, NO_VIEW, Damage
 from gateway.mv.model.view import Leftover, MaterializedView, Version, name_of_id
 from gateway.mv.ports import Metastore
 from sql.names import TableName
-from sql.texts import maintenance
+from sql.texts import public_view
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ def plain_name(properties: Mapping[str, str]) -> TableName | None:
 async def of_described(properties: Mapping[str, str], storage: TableName, view_text: str) -> Finding | None:
     """Classifies a storage table with a `plain_name` by what is known of it and its public view; None if that is not
     a view as it should be, so that `of_storage` must ask again."""
-    name, shown = plain_name(properties), maintenance.read_published(view_text)
+    name, shown = plain_name(properties), public_view.read_published(view_text)
     if name is None or shown is None or shown[0] != storage:
         return None
     try:

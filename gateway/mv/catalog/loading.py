@@ -22,7 +22,7 @@ from gateway.mv.model.read_counts import ReadCounts
 from gateway.mv.model.view import Leftover, name_of_id
 from gateway.mv.ports import Metastore
 from sql.names import TableName
-from sql.texts import maintenance
+from sql.texts import public_view
 from sql.texts.epochs import is_epoch
 
 log = logging.getLogger(__name__)
@@ -136,7 +136,7 @@ class Loading:
             return relation.view_text if relation is not None else ""
 
         others = await gathered(read(name) for name in sorted(names - texts.keys()))
-        found = (maintenance.read_published(text) for text in (*texts.values(), *others))
+        found = (public_view.read_published(text) for text in (*texts.values(), *others))
         return {shown[0].table for shown in found if shown is not None}
 
     async def _listings(self, databases: Iterable[str]) -> dict[str, frozenset[str]]:

@@ -13,7 +13,7 @@ from gateway.mv.model import properties as stored
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import Metastore
 from sql.names import TableName
-from sql.texts import maintenance
+from sql.texts import maintenance, public_view
 from sql.texts.open_rows import ROWS_SUFFIX
 from sql.texts.storage_layout import Shown
 
@@ -28,14 +28,14 @@ UNKNOWN_OUTCOMES = frozenset({"HY008", "08007"})
 
 def create_public(view: MaterializedView) -> str:
     """The statement that creates the view's public view, over its current version."""
-    return maintenance.create_public_view(
+    return public_view.create_public_view(
         view.name, view.storage, view.columns, view.current.shown, view.comment, view.properties, view.layout
     )
 
 
 def publish(name: TableName, view: MaterializedView, shown: Shown) -> str:
     """The statement that makes the public view of this name show rows of the view."""
-    return maintenance.publish(name, view.storage, view.columns, shown, view.layout)
+    return public_view.publish(name, view.storage, view.columns, shown, view.layout)
 
 
 def definition_of(storage: TableName) -> TableName:
@@ -50,7 +50,7 @@ def id_of(table: str) -> str:
 async def shown(metastore: Metastore, name: TableName) -> tuple[TableName, int] | None:
     """The storage table and version that the public view of a name shows; None if it shows none."""
     relation = await metastore.relation(name)
-    return maintenance.read_published(relation.view_text) if relation else None
+    return public_view.read_published(relation.view_text) if relation else None
 
 
 async def published(metastore: Metastore, name: TableName, storage: TableName) -> int | None:
@@ -120,7 +120,7 @@ async def settled(
     elif begun or await _is_to_take(metastore, target, storage, properties):
         columns, layout = stored.read_columns(properties), stored.read_layout(properties)
         rows = (await stored.version_read(properties, moved_version)).shown
-        await metastore.run(maintenance.publish(target, storage, columns, rows, layout))
+        await metastore.run(public_view.publish(target, storage, columns, rows, layout))
         found = target, moved_version
     else:
         return None

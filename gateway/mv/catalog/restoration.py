@@ -19,7 +19,7 @@ from gateway.mv.model import properties as stored
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import Metastore, Relation, RelationKind
 from sql.names import TableName
-from sql.texts import maintenance
+from sql.texts import maintenance, public_view
 
 log = logging.getLogger(__name__)
 
@@ -60,9 +60,9 @@ class Restoration:
         """
         view = entry.view
         relation = await self._metastore.relation(view.name)
-        if relation is not None and maintenance.shows(relation.view_text, view.published_text):
+        if relation is not None and public_view.shows(relation.view_text, view.published_text):
             return False
-        shown = maintenance.read_published(relation.view_text) if relation is not None else None
+        shown = public_view.read_published(relation.view_text) if relation is not None else None
         if shown != (view.storage, view.current.number):
             altered = relation is not None and relation.kind is RelationKind.VIEW and relation.created == created != ""
             if view.id not in self._endangered and not altered:
@@ -146,9 +146,9 @@ def _problem(view: MaterializedView, relation: Relation | None) -> str:
         return "was dropped"
     if relation.kind is RelationKind.TABLE:
         return "was replaced by a table"
-    shown = maintenance.read_published(relation.view_text)
+    shown = public_view.read_published(relation.view_text)
     if shown == (view.storage, view.current.number):
-        alike = maintenance.selects_alike(relation.view_text, view.published_text)
+        alike = public_view.selects_alike(relation.view_text, view.published_text)
         return "" if alike else "did not have its published text"
     return "showed something else" if shown is None else f"showed version {shown[1]} of {shown[0]}"
 
@@ -156,7 +156,7 @@ def _problem(view: MaterializedView, relation: Relation | None) -> str:
 def _differences(view: MaterializedView, shown: Mapping[str, str]) -> tuple[list[str], list[str]]:
     """The keys of properties that the public view should not have, and of those that should have other values. Spark
     lists a comment among the properties only if ALTER has set it."""
-    extra = [key for key in shown if key not in view.properties and not maintenance.is_spark_property(key)]
+    extra = [key for key in shown if key not in view.properties and not public_view.is_spark_property(key)]
     missing = [key for key, value in view.properties.items() if shown.get(key) != value]
     if shown.get("comment", view.comment or "") != (view.comment or ""):
         missing.append("comment")

@@ -28,7 +28,7 @@ from gateway.mv.model.read_counts import ReadCounts
 from gateway.mv.model.view import Leftover, MaterializedView
 from gateway.mv.ports import Metastore
 from sql.names import TableName
-from sql.texts import maintenance
+from sql.texts import maintenance, public_view
 
 log = logging.getLogger(__name__)
 
@@ -161,7 +161,7 @@ class Settlement:
     async def _is_right(self, entry: Entry, view: MaterializedView) -> bool:
         """Whether the public view has the text with which it was published."""
         relation = await self._metastore.relation(view.name)
-        if relation is None or not maintenance.shows(relation.view_text, view.published_text):
+        if relation is None or not public_view.shows(relation.view_text, view.published_text):
             return False
         self._created[entry] = relation.created
         return True

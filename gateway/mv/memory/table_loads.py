@@ -24,7 +24,7 @@ from gateway.tally import LONG_SECONDS, Histogram
 from sql.memory import row_lines
 from sql.memory.columns import ColumnFacts, MemoryColumn
 from sql.names import TableName, quote
-from sql.texts import maintenance
+from sql.texts import maintenance, public_view
 
 PAGE_ROWS = 20_000
 LOAD_OUTCOMES = ("loaded", "changed", "not_held", "failed", "cancelled")
@@ -158,7 +158,7 @@ class TableLoads:
                     rows, columns = await self._examined(view, session)
                     found = await self._changed(view, session, columns, before)
                     if whole := found is None or found.rows != rows:
-                        query = maintenance.shown_rows(view.storage, view.columns, view.current.shown, view.layout)
+                        query = public_view.shown_rows(view.storage, view.columns, view.current.shown, view.layout)
                         found = await self._filled(table, session, columns, query)
             assert found is not None
             self._check_bytes(found.bytes, "in memory")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from gateway.mv.model.view import MaterializedView, Version
 from sql.memory.kept_partitions import partitions_condition
-from sql.texts import maintenance
+from sql.texts import public_view
 from sql.texts.storage_layout import PartitionKey
 
 KEYS_MAX = 1_000
@@ -33,7 +33,7 @@ def version_changes(view: MaterializedView, before: Version, after: Version) -> 
     if not (before.complete and after.complete) or after.shown.snapshot:
         # Of versions with commits of their own, it is not known which rows they share.
         return None
-    added = maintenance.rows_beyond(view.storage, view.columns, after.shown, before.shown, view.layout)
+    added = public_view.rows_beyond(view.storage, view.columns, after.shown, before.shown, view.layout)
     if not view.layout.partitioned:
         return VersionChanges("", added) if _extends(before, after) else None
     changed, same = changed_keys(before, after), before.manifest.default == after.manifest.default

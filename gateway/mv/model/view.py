@@ -16,7 +16,7 @@ from sql.definition import immutable
 from sql.grammar import view_properties
 from sql.names import Namespace, TableName
 from sql.statement import CreateClauses, Grantee, ListedColumn, Method, Partitioning, Security, Trigger, WhenStale
-from sql.texts import maintenance
+from sql.texts import public_view
 from sql.texts.open_rows import OpenRows
 from sql.texts.storage_layout import PartitionKey, Shown, StorageLayout
 
@@ -432,7 +432,7 @@ class MaterializedView:
     @property
     def published_text(self) -> str:
         """The text with which the public view was published."""
-        return maintenance.shown_rows(self.storage, self.columns, self.current.shown, self.layout)
+        return public_view.shown_rows(self.storage, self.columns, self.current.shown, self.layout)
 
     @property
     def rows_table(self) -> TableName:

@@ -21,7 +21,7 @@ from gateway.mv.ports import Metastore, RelationKind
 from sql.definition.bases import Bases, bases, of_expression
 from sql.definition.functions import READERS
 from sql.names import FUNCTION, SESSION_CATALOG, Namespace, TableName
-from sql.texts import maintenance
+from sql.texts import public_view
 from sql.words import Words
 
 LISTED_SECONDS = 30.0
@@ -213,7 +213,7 @@ class Relations:
         found = Sources(frozenset({name}))
         if relation is None or relation.kind is not RelationKind.VIEW:
             return found
-        shown = maintenance.read_published(relation.view_text)
+        shown = public_view.read_published(relation.view_text)
         if shown is not None and (entry := self._catalog.find(shown[0].table)) is not None and entry.drafted:
             # It may be the view's name: the one that the draft says may be an earlier one.
             return found | Sources(views=frozenset({entry.view.id}))

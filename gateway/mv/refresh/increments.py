@@ -42,7 +42,7 @@ from sql.increments.terms import ChangeTerm, terms
 from sql.names import TableName
 from sql.query.explanations import NoPlan
 from sql.spark_settings import has_meaning, is_harmless, is_kept
-from sql.texts import maintenance
+from sql.texts import maintenance, public_view
 from sql.texts.maintenance import RowsQuery
 
 FROM_BYTES = 64 * 2**20
@@ -563,7 +563,7 @@ def _pinned(outline: Outline, term: ChangeTerm, now: Mapping[TableName, str]) ->
 
 
 def _stored(view: MaterializedView, hidden: Iterable[str]) -> str:
-    return maintenance.stored_rows(view.storage, (*view.columns, *hidden), view.current.shown, view.layout)
+    return public_view.stored_rows(view.storage, (*view.columns, *hidden), view.current.shown, view.layout)
 
 
 def _stored_bytes(view: MaterializedView) -> int:

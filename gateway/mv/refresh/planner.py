@@ -14,7 +14,7 @@ from gateway.mv.model.view import Manifest, MaterializedView, RefreshMode
 from gateway.mv.refresh.habits import Habits
 from sql.grammar import view_properties
 from sql.names import TableName, quote
-from sql.texts import maintenance
+from sql.texts import maintenance, public_view
 from sql.texts.literals import safe_literal
 from sql.texts.storage_layout import ALL, MARKED, PartitionKey, Selection, Shown
 
@@ -326,6 +326,6 @@ def _window(view: MaterializedView, moment: str) -> str:
 def plan_publish(view: MaterializedView, shown: Shown) -> Step:
     """The switch alone. With NEVER_BUILT as the version, it empties the view."""
     return Step(
-        maintenance.publish(view.name, view.storage, view.columns, shown, view.layout),
+        public_view.publish(view.name, view.storage, view.columns, shown, view.layout),
         f"switch readers from version {view.current.number} to {shown.number}",
     )

@@ -22,7 +22,7 @@ from gateway.mv.refresh.planner import PLAINLY, Copied, Exact, Merged, PartlyRec
 from gateway.mv.refresh.touched_keys import Touched, TouchedKeys
 from sql.increments.reasons import NotIncremental, Reason
 from sql.statement import Method
-from sql.texts import maintenance
+from sql.texts import maintenance, public_view
 from sql.texts.maintenance import RowsQuery
 from sql.texts.storage_layout import ALL, PartitionKey, Selection
 
@@ -171,7 +171,7 @@ class Routes:
             exact = Exact()
         rows = exact.rows or RowsQuery(maintenance.rows_of_definition(view.definition, view.columns))
         columns, shown = (*view.columns, *rows.hidden), view.current.shown
-        read = maintenance.stored_rows if exact.rows else maintenance.shown_rows
+        read = public_view.stored_rows if exact.rows else public_view.shown_rows
         stored = read(view.storage, columns, shown, view.layout)
         query = maintenance.partly_recomputed(stored, rows.query, columns, touched.keys, touched.layout)
         return replace(exact, rows=RowsQuery(query, rows.hidden), keyed=keyed)

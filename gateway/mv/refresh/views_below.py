@@ -26,7 +26,7 @@ from gateway.mv.versions.readers import Readers, VersionKey
 from gateway.mv.versions.rows import stored_partitions
 from sql.increments import changed_rows
 from sql.increments.reasons import NotIncremental, Reason
-from sql.texts import maintenance
+from sql.texts import public_view
 from sql.texts.storage_layout import Shown
 
 
@@ -88,7 +88,7 @@ class ViewsBelow:
         has_added, has_removed = await self._differ(below, old, new)
         await self._check_sound(below, old, new)
         added, removed = (
-            maintenance.rows_beyond(below.storage, below.columns, shown, other, below.layout)
+            public_view.rows_beyond(below.storage, below.columns, shown, other, below.layout)
             for shown, other in ((new, old), (old, new))
         )
         if sparing and has_added and has_removed and await self._are_exact(below):
@@ -150,7 +150,7 @@ class ViewsBelow:
 
 
 def _rows(below: MaterializedView, shown: Shown) -> str:
-    return maintenance.shown_rows(below.storage, below.columns, shown, below.layout)
+    return public_view.shown_rows(below.storage, below.columns, shown, below.layout)
 
 
 def _versions(shown: Shown) -> set[int]:

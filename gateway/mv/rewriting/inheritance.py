@@ -40,7 +40,7 @@ from sql.rewriting.candidate import RewritableView
 from sql.rewriting.matching import Miss, Proposal, propose
 from sql.rewriting.shape import Shape, shape_of
 from sql.statement import Method
-from sql.texts import maintenance
+from sql.texts import public_view
 from sql.texts.maintenance import RowsQuery
 
 log = logging.getLogger(__name__)
@@ -224,14 +224,14 @@ class Inheritance:
             raise NotInherited("its definition view does not exist")
         shown, types = old.current.shown, tuple(sql_type(kind) for _, kind in relation.columns)
         plain = RewritableView(old.name, old.columns, types, old.query, old.namespace, columns)
-        rows = maintenance.shown_rows(old.storage, old.columns, shown, old.layout)
+        rows = public_view.shown_rows(old.storage, old.columns, shown, old.layout)
         found = [_OldRows(plain, old.definition.quoted, rows)]
         exact, basis = await self._exact(old, inspection, session), old.current.contents.basis
         if exact is not None and exact.rows is not None and basis is not None and basis.states == exact.states:
             every = (*old.columns, *exact.rows.hidden)
             all_types = (*types, *(exact.missing[name] for name in exact.rows.hidden))
             with_states = RewritableView(old.name, every, all_types, exact.rows.query, old.namespace, columns)
-            rows = maintenance.stored_rows(old.storage, every, shown, old.layout)
+            rows = public_view.stored_rows(old.storage, every, shown, old.layout)
             found.insert(0, _OldRows(with_states, f"({exact.rows.query})", rows))
         return found
 

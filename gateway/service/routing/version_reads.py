@@ -32,7 +32,7 @@ from sql.names import Namespace, TableName, quote
 from sql.reading import time_travel
 from sql.reading.time_travel import Travel
 from sql.statement import Reference
-from sql.texts import maintenance, rewrite
+from sql.texts import public_view, rewrite
 from sql.understood import Understood
 
 TRAVELS_MAX = 100
@@ -269,7 +269,7 @@ async def _milliseconds(expression: str, view: MaterializedView, session: Sessio
 def _replacements(
     around: rewrite.Places, mentions: Sequence[Reference], view: MaterializedView, version: Version
 ) -> list[rewrite.Splice]:
-    query = f"({maintenance.shown_rows(view.storage, view.columns, version.shown, view.layout)})"
+    query = f"({public_view.shown_rows(view.storage, view.columns, version.shown, view.layout)})"
     return [
         splice
         for mention in mentions
