@@ -363,7 +363,7 @@ class Increments:
             lambda base: self._change(view, base, tables[base], inspection, basis.marks[base], sparing=sparing),
         )
         changes = {
-            base: await self._narrowed(analysed, outline, tables, base, change, session)
+            base: await self._narrowed(analysed, outline, tables, base, change, inspection, session)
             for base, change in changes.items()
         }
         marks = {**basis.marks, **{base: change.mark for base, change in changes.items()}}
@@ -413,15 +413,16 @@ class Increments:
         tables: Mapping[str, TableName],
         base: str,
         change: Change,
+        inspection: Inspection,
         session: SqlSession,
     ) -> Change:
         """The change with less work for what follows: without rows that left and came again, if this spares more than
         it costs, and with its few join keys as constants, if large tables are joined with it."""
-        changed = change.bytes or self._base_bytes(base, tables[base])
+        changed = change.bytes or await self._base_bytes(base, tables[base], inspection)
         if not 0 < changed <= CHANGED_BYTES_MAX:
             return change
         found = Narrowing(analysed.columns[tables[base]], outline.joined(tables[base]))
-        is_joined = bool(found.joined) and self._are_large(tables, base)
+        is_joined = bool(found.joined) and await self._are_large(tables, base, inspection)
         if is_joined or not outline.subtracts:
             change = found.net(change)
         if not is_joined:
@@ -430,14 +431,16 @@ class Increments:
             await session.run(maintenance.refresh_listing(tables[base]))
         return await found.named(change, session)
 
-    def _are_large(self, tables: Mapping[str, TableName], base: str) -> bool:
+    async def _are_large(self, tables: Mapping[str, TableName], base: str, inspection: Inspection) -> bool:
         """Whether the other tables are so large that a statement pays that spares reading them."""
-        return sum(self._base_bytes(*each) for each in tables.items() if each[0] != base) >= self._from_bytes
+        others = [self._base_bytes(*each, inspection) for each in tables.items() if each[0] != base]
+        return sum(await gathered(others)) >= self._from_bytes
 
-    def _base_bytes(self, base: str, table: TableName) -> int:
-        """About how many bytes a table, or what a view below shows, has; 0 if it is not known without a statement."""
-        below = self._catalog.find(base)
-        return self._changes.known_size(table) if below is None else _stored_bytes(below.view)
+    async def _base_bytes(self, base: str, table: TableName, inspection: Inspection) -> int:
+        """About how many bytes a table, or what a view below shows, has; 0 if that is unknown."""
+        if (below := self._catalog.find(base)) is not None:
+            return _stored_bytes(below.view)
+        return await self._changes.size(table, inspection.looks[table]) or 0
 
     async def _floats(self, view: MaterializedView) -> dict[str, str]:
         """The view's columns of FLOAT and DOUBLE, with their types. Raises NotIncremental unless removed rows can be
