@@ -26,7 +26,7 @@ _CONDITIONS = (
     *("p.a NOT IN (SELECT a FROM {u})", "EXISTS (SELECT 1 FROM {u} AS z WHERE z.a = p.a)"),
     *("NOT EXISTS (SELECT * FROM {u} AS z WHERE z.a = p.a AND z.v > p.v)", "p.b IN (SELECT b FROM {u}) AND p.v > 0"),
 )
-_ITEMS = ("p.a", "p.b", "p.w", "upper(p.b)", "p.a + 1", "p.v * p.v", "CASE WHEN p.f > 0 THEN p.b END")
+_ITEMS = ("p.a", "p.b", "p.w", "p.f", "upper(p.b)", "p.a + 1", "p.v * p.v", "CASE WHEN p.f > 0 THEN p.b END")
 _KEYS = ("p.a", "p.a", "p.b", "upper(p.b)", "p.a % 2", "coalesce(p.b, 'none')")
 _SUBTRACTED = (
     *("count(*)", "count(p.w)", "sum(p.v)", "sum(p.w)", "avg(p.v)", "avg(p.w)", "count_if(p.a > 1)"),
