@@ -1,7 +1,4 @@
-"""Connections to Spark's servers: for the gateway's own sessions at its home, for a client's session where this is.
-
-Tests: `test_servers`.
-"""
+"""Connections to Spark's servers: for the gateway's own sessions at its home, for a client's session where this is."""
 
 from __future__ import annotations
 
