@@ -71,6 +71,7 @@ class DeltaRows(OpenRows):
         "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled": "false",
         "spark.databricks.delta.vacuum.logging.enabled": "false",
     }
+    overtaken: ClassVar[str] = "2D521"
 
     def _properties(self, columns: Sequence[str]) -> Mapping[str, str]:
         mapped = any(not _UNUSUAL.isdisjoint(column) for column in columns)

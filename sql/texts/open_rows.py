@@ -90,6 +90,9 @@ class OpenRows(ABC):
     upkeep: ClassVar[Mapping[str, str]] = {}
     """The settings of a session that lists, expires and rolls back commits."""
 
+    overtaken: ClassVar[str] = ""
+    """The SQLSTATE of a statement whose commit another writer's has made impossible; empty: the format needs none."""
+
     table: TableName
     described: bool = False
     """Whether it tells other engines of the view, as a draft of the format says."""

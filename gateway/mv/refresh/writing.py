@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
+from gateway.errors import StatementFailed
 from gateway.mv.formats import open_tables
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.view import MaterializedView
@@ -108,6 +109,20 @@ async def _run(plan: RefreshPlan, progress: Progress, session: SqlSession) -> As
             await session.run(step.sql)
         else:
             progress.begin_insert(step.partitions)
-            await session.run(step.sql, on_start=progress.started)
+            await _insert(plan, step.sql, progress, session)
             progress.end_insert()
         yield step
+
+
+async def _insert(plan: RefreshPlan, sql: str, progress: Progress, session: SqlSession) -> None:
+    """Runs it, and once more if another writer of a table for other engines came first: nothing is committed then."""
+    rows = plan.view.layout.open
+    try:
+        await session.run(sql, on_start=progress.started)
+    except StatementFailed as error:
+        if rows is None or error.sqlstate != rows.overtaken:
+            raise
+        log.info(
+            "%s: another writer has changed %s meanwhile, so its rows are written again", plan.view.name, rows.table
+        )
+        await session.run(sql, on_start=progress.started)
