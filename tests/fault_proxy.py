@@ -6,7 +6,7 @@ import contextlib
 import socket
 import threading
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -53,7 +53,8 @@ class FaultProxy:
     """The fault of a subject's n-th statement, from 1."""
     statuses: list[int] = field(default_factory=list)
     """Spark's own status codes after ERROR_AFTER and CUT_LATE."""
-    counts: Counter[str] = field(default_factory=Counter)
+    sent: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """The statements of each subject."""
     stalled: set[str] = field(default_factory=set)
     """The subjects with a waiting statement."""
     hit: list[tuple[str, int, Fault, str]] = field(default_factory=list)
@@ -72,9 +73,9 @@ class FaultProxy:
         return f"127.0.0.1:{self.own_port}"
 
     def plan(self, faults: dict[tuple[str, int], Fault]) -> None:
-        """Resets the counts and sets the faults."""
+        """Forgets what was sent, and sets the faults."""
         with self._lock:
-            self.faults, self.counts = dict(faults), Counter()
+            self.faults, self.sent = dict(faults), defaultdict(list)
             self.stalled.clear()
             self._released = threading.Event()
 
@@ -111,8 +112,8 @@ class FaultProxy:
         if subject is None:
             return None
         with self._lock:
-            self.counts[subject] += 1
-            number = self.counts[subject]
+            self.sent[subject].append(text)
+            number = len(self.sent[subject])
             fault = self.faults.get((subject, number))
             if fault is None:
                 return None

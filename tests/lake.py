@@ -22,6 +22,9 @@ ICEBERG = "lake"
 OPEN = "shared"
 """The catalog for views that other engines read: no session keeps its tables."""
 
+VACUUM_AT_ONCE = {f"sql.texts.delta_rows.{name}": 0 for name in ("MARGIN_HOURS", "BATCH_MS")}
+"""Constants of a gateway with which the files of a version in a Delta table go as soon as nobody needs them."""
+
 
 def lake_archives(release: str = "4.1") -> list[Path]:
     """The archives for the class path. spark.jars would not do: Hive closes its class loader when the server's first

@@ -17,6 +17,7 @@ SHARING = {
     "tests/end_to_end/test_lake_increments.py": "a Spark with Delta Lake and Iceberg",
     "tests/end_to_end/test_refresh_histories.py": "a Spark with Delta Lake and Iceberg",
     "tests/drivers/test_dbt_adapter.py": "a Spark with Delta Lake and Iceberg",
+    "tests/end_to_end/test_fault_points.py": "a Spark with Delta Lake and Iceberg",
     "tests/end_to_end/test_answered_queries_seen_on_spark.py": "a gateway with an embedded Spark",
     "tests/end_to_end/test_answered_queries_on_spark.py": "a gateway with an embedded Spark",
     "tests/end_to_end/test_stale_partitions.py": "a gateway with an embedded Spark",

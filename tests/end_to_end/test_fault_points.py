@@ -11,17 +11,19 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from clients import rows, unclosed
+from databases import NAP
 from fault_proxy import Fault, FaultProxy
+from lake import OPEN, VACUUM_AT_ONCE, lake_archives, lake_settings
 from processes import Engine, Gateway, wait_until
 from pyhive.exc import OperationalError
 from TCLIService import ttypes
@@ -33,6 +35,7 @@ from gateway.mv.refresh.tasks import COMPACTED_FROM
 from sql.names import TableName
 from sql.texts import maintenance
 from sql.texts.epochs import epochs_in
+from sql.texts.open_rows import ROWS_SUFFIX
 
 TOGETHER = 6
 """Views whose statements are stopped at the same time: the gateway has eight sessions for short statements."""
@@ -44,6 +47,8 @@ SETTINGS = {
     "versions.retention": 0,
     "staleness.probe_interval": 0,
     "refresh.max_concurrent": 16,
+    "storage.iceberg_catalog": OPEN,
+    "storage.delta_catalog": "spark_catalog",
 }
 
 
@@ -71,35 +76,50 @@ def _one_row(view: str) -> dict[str, int | None]:
 
 CREATE = "CREATE MATERIALIZED VIEW {v} AS SELECT a FROM {v}_t"
 MORE = "INSERT INTO {v}_t VALUES (2)"
+BY_D = (
+    "DROP TABLE {v}_t",
+    "CREATE TABLE {v}_t (a INT, d INT) USING parquet PARTITIONED BY (d)",
+    "INSERT INTO {v}_t VALUES (1, 1)",
+)
+MORE_BY_D = "INSERT INTO {v}_t VALUES (2, 2)"
+REPLACE = "CREATE OR REPLACE MATERIALIZED VIEW {v} AS SELECT a FROM {v}_t UNION ALL SELECT a FROM {v}_t"
+GROUPED = "SELECT a, count(*) AS n, avg(a) AS m FROM {v}_t GROUP BY a"
 SCHEDULE = "REFRESH COMPLETE ON SCHEDULE EVERY 7 DAY"
 SCHEDULED = f"CREATE MATERIALIZED VIEW {{v}} {SCHEDULE} AS SELECT a FROM {{v}}_t"
 BY_ROWS = "CREATE MATERIALIZED VIEW {v} REFRESH INCREMENTAL FALLBACK AS "
 INCREMENTAL = "REFRESH MATERIALIZED VIEW {v} INCREMENTAL FALLBACK"
 PAUSE = "PAUSE MATERIALIZED VIEW JOB ON {v}"
+
+
+def open_acts(word: str) -> tuple[Act, ...]:
+    """Acts on views whose rows other engines read."""
+    name, using = word.lower(), f"USING {word} AS "
+    create, by_rows = CREATE.replace("AS ", using), BY_ROWS.replace("AS ", using)
+    old, new = (lambda v: {v: 1}), (lambda v: {v: 2})
+    partitioned = f"CREATE MATERIALIZED VIEW {{v}} PARTITION BY (d) {using}SELECT a, d FROM {{v}}_t"
+    return (
+        Act(f"{name} create", (), create, lambda v: {v: None}, old),
+        Act(f"{name} refresh", (create, MORE), "REFRESH MATERIALIZED VIEW {v}", old, new),
+        Act(f"{name} append", (by_rows + "SELECT a FROM {v}_t", MORE), INCREMENTAL, old, new),
+        Act(f"{name} merge", (by_rows + GROUPED, MORE), INCREMENTAL, old, new),
+        Act(f"{name} partitions", (*BY_D, partitioned, MORE_BY_D), "REFRESH MATERIALIZED VIEW {v} AUTO", old, new),
+        Act(f"{name} replace", (create,), REPLACE.replace("AS ", using), old, new),
+        Act(f"{name} drop", (create,), "DROP MATERIALIZED VIEW {v}", old, lambda v: {v: None}),
+    )
+
+
 ACTS = (
     Act("create", (), CREATE, lambda v: {v: None}, lambda v: {v: 1}),
     Act("refresh", (CREATE, MORE), "REFRESH MATERIALIZED VIEW {v}", lambda v: {v: 1}, lambda v: {v: 2}),
     Act("read", (CREATE, MORE), "SELECT * FROM {v}", lambda v: {v: 1}, lambda v: {v: 2}),
     Act(
         "partitions",
-        (
-            "DROP TABLE {v}_t",
-            "CREATE TABLE {v}_t (a INT, d INT) USING parquet PARTITIONED BY (d)",
-            "INSERT INTO {v}_t VALUES (1, 1)",
-            "CREATE MATERIALIZED VIEW {v} PARTITION BY (d) AS SELECT a, d FROM {v}_t",
-            "INSERT INTO {v}_t VALUES (2, 2)",
-        ),
+        (*BY_D, "CREATE MATERIALIZED VIEW {v} PARTITION BY (d) AS SELECT a, d FROM {v}_t", MORE_BY_D),
         "REFRESH MATERIALIZED VIEW {v} AUTO",
         lambda v: {v: 1},
         lambda v: {v: 2},
     ),
-    Act(
-        "replace",
-        (CREATE,),
-        "CREATE OR REPLACE MATERIALIZED VIEW {v} AS SELECT a FROM {v}_t UNION ALL SELECT a FROM {v}_t",
-        lambda v: {v: 1},
-        lambda v: {v: 2},
-    ),
+    Act("replace", (CREATE,), REPLACE, lambda v: {v: 1}, lambda v: {v: 2}),
     Act(
         "inherit",
         (MORE, BY_ROWS + "SELECT a FROM {v}_t WHERE a > 1"),
@@ -150,13 +170,9 @@ ACTS = (
     Act("resume", (SCHEDULED, PAUSE), "RESUME MATERIALIZED VIEW JOB ON {v}", _one_row, _one_row, True, True),
     Act("drop", (CREATE,), "DROP MATERIALIZED VIEW {v}", lambda v: {v: 1}, lambda v: {v: None}),
     Act("append", (BY_ROWS + "SELECT a FROM {v}_t", MORE), INCREMENTAL, lambda v: {v: 1}, lambda v: {v: 2}),
-    Act(
-        "merge",
-        (BY_ROWS + "SELECT a, count(*) AS n, avg(a) AS m FROM {v}_t GROUP BY a", MORE),
-        INCREMENTAL,
-        lambda v: {v: 1},
-        lambda v: {v: 2},
-    ),
+    Act("merge", (BY_ROWS + GROUPED, MORE), INCREMENTAL, lambda v: {v: 1}, lambda v: {v: 2}),
+    *open_acts("ICEBERG"),
+    *open_acts("DELTA"),
 )
 SCATTER = Act(
     "compact",
@@ -168,7 +184,8 @@ SCATTER = Act(
 """Its refresh leaves so many versions that the gateway copies them into one in the background."""
 OF_SUITE = {"refresh", "merge"}
 """The acts that the suite runs."""
-SELECTED = ACTS if EVERYTHING else tuple(act for act in ACTS if act.name in OF_SUITE)
+KILLED = OF_SUITE | {"iceberg append", "delta refresh"}
+"""The acts at whose switch the suite kills the gateway."""
 
 
 @dataclass(frozen=True)
@@ -216,20 +233,25 @@ class FaultySite:
         self._numbers = itertools.count(1)
         self._logs = itertools.count(1)
         self._shared = shared
-        self.engine = shared or Engine(directory / "engine")
+        self.engine = shared or self._engine()
         self.proxy = FaultProxy(self.engine.host, self.engine.port, subject_of)
         self.database = "f1"
         self.gateway = self.start()
         with unclosed(self.gateway) as cursor:
             rows(cursor, f"CREATE DATABASE {self.database}")
         self.tested: list[str] = []
-        self._sent: dict[str, int] = {}
+        self._sent: dict[str, list[str]] = {}
         self.descriptions: dict[str, set[Description]] = {}
         """For each act that `describes`: the descriptions before and after."""
 
-    def start(self, **settings: object) -> Gateway:
+    def _engine(self) -> Engine:
+        home = self._directory / "engine"
+        return Engine(home / "data", archives=lake_archives(), **lake_settings(home / "lake"))
+
+    def start(self, *, constants: Mapping[str, object] | None = None, **settings: object) -> Gateway:
         log = self._directory / f"gateway-{next(self._logs)}.log"
-        return Gateway(log, upstream=self.proxy.address, **{**SETTINGS, **settings})
+        tuned = {**VACUUM_AT_ONCE, **(constants or {})}
+        return Gateway(log, upstream=self.proxy.address, constants=tuned, **{**SETTINGS, **settings})
 
     def restart(self, faults: dict[tuple[str, int], Fault] | None = None, **settings: object) -> None:
         """Restarts the gateway, after a kill or normally; only the given faults happen during the start."""
@@ -243,7 +265,7 @@ class FaultySite:
         assert self._shared is None
         self.engine.kill()
         self.proxy.plan({})
-        self.engine = Engine(self._directory / "engine")
+        self.engine = self._engine()
         self.proxy.host, self.proxy.port = self.engine.host, self.engine.port
 
     @contextmanager
@@ -282,8 +304,8 @@ class FaultySite:
                 rows(cursor, maintenance.create_storage(storage, shape, properties))
                 rows(cursor, maintenance.create_definition(definition_of(storage), "SELECT 1 AS a"))
 
-    def statements(self, act: Act) -> int:
-        """Runs an act without faults; returns the number of statements that it sends."""
+    def statements(self, act: Act) -> list[str]:
+        """Runs an act without faults; returns the statements that it sends."""
         (point,) = self.points(act, [0])
         before = self.describe(point.view) if act.describes else None
         self.proxy.plan({})
@@ -292,17 +314,23 @@ class FaultySite:
             with self.connected() as cursor:
                 found = rows(cursor, f'SELECT Route FROM tasks("type"="mv") WHERE MvName = \'{point.view}\'')
             assert any(act.says in str(route) for (route,) in found), found
-        count = self.proxy.counts[point.view]
+        sent = list(self.proxy.sent[point.view])
         if before is not None:
             self.descriptions[act.name] = {before, self.describe(point.view)}
             assert len(self.descriptions[act.name]) == 2, "the act has changed nothing"
-        return count
+        return sent
 
-    def sends(self, act: Act) -> int:
-        """Returns the number of statements that an act sends; counts only once."""
+    def sent(self, act: Act) -> list[str]:
+        """Returns the statements of an act; runs it only once."""
         if act.name not in self._sent:
             self._sent[act.name] = self.statements(act)
         return self._sent[act.name]
+
+    def storing(self, act: Act) -> int:
+        """The number of the statement that stores what the written version has: the next one is the switch."""
+        sent = self.sent(act)
+        inserted = next(place for place, text in enumerate(sent) if text.startswith("INSERT"))
+        return next(place for place in range(inserted, len(sent)) if noted_by(sent[place])) + 1
 
     def describe(self, view: str) -> Description:
         with self.connected() as cursor:
@@ -362,7 +390,7 @@ class FaultySite:
 
     def _check_fresh(self, cursor: Any, point: Point, name: str) -> None:
         """Writes once more, and checks that a read through the gateway equals the definition."""
-        rows(cursor, f"INSERT INTO {point.view}_t VALUES {'(7, 1)' if point.act.name == 'partitions' else '(7)'}")
+        rows(cursor, f"INSERT INTO {point.view}_t VALUES {'(7, 1)' if 'partitions' in point.act.name else '(7)'}")
         text = rows(cursor, f"SELECT definition FROM freshgate.materialized_views WHERE name = '{name}'")
         assert len(text) == 1, f"{point.act.name} {point.number}: {name} is not in the catalog"
         expected = sorted(rows(cursor, text[0][0]))
@@ -370,18 +398,31 @@ class FaultySite:
             rows(cursor, f"REFRESH MATERIALIZED VIEW {name} AUTO")
         assert sorted(rows(cursor, f"SELECT * FROM {name}")) == expected, f"{point.act.name} {point.number}"
 
+    def files_of_rows(self, view: str) -> set[Path]:
+        """The data files of a view that other engines read."""
+        data = self.engine.data_dir
+        above = (data / "warehouse" / f"{STORAGE}.db", data.with_name(OPEN) / STORAGE)
+        found = (path for each in above for path in each.glob(f"{self.database}__{view}__*{ROWS_SUFFIX}/**/*.parquet"))
+        return {path for path in found if path.parent.name != "_delta_log"}
+
+    def left(self) -> list[str]:
+        """What is there besides two objects and one version of each view, and one epoch; and in the tables of rows
+        besides the files of the version."""
+        with self.connected() as cursor, self.connected(direct=True) as direct:
+            found = rows(cursor, "SELECT name, storage_table FROM freshgate.materialized_views")
+            tables = {table.rpartition(".")[2] for _, table in found}
+            warehouse = self.engine.data_dir / "warehouse" / f"{STORAGE}.db"
+            shared = self.engine.data_dir.with_name(OPEN) / STORAGE
+            lines = [*_left(direct, tables, warehouse), *sorted({path.name for path in shared.glob("*")} - tables)]
+            for name, table in found:
+                if table.endswith(ROWS_SUFFIX):
+                    lines += _left_of_rows(direct, name, table, self.files_of_rows(name))
+        return lines
+
     def check_nothing_is_left(self) -> None:
-        """Checks that there are two objects and one version of each view, one epoch, and no other directories."""
-
-        def left() -> list[str]:
-            with self.connected() as cursor, self.connected(direct=True) as direct:
-                select = "SELECT storage_table FROM freshgate.materialized_views"
-                storages = {row[0].rpartition(".")[2] for row in rows(cursor, select)}
-                return list(_left(direct, storages, self.engine.data_dir / "warehouse" / f"{STORAGE}.db"))
-
         found: list[list[str]] = []
         with suppress(AssertionError):
-            wait_until(lambda: not (found.append(left()) or found[-1]), 120, "what faults left to be dropped")
+            wait_until(lambda: not (found.append(self.left()) or found[-1]), 120, "what faults left to be dropped")
         assert found[-1] == []
 
     def close(self) -> None:
@@ -395,12 +436,14 @@ class FaultySite:
                 rows(cursor, f"DROP DATABASE {database} CASCADE")
 
 
-def _left(direct: Any, storages: set[str], warehouse: Path) -> Iterator[str]:
+def _left(direct: Any, tables: set[str], warehouse: Path) -> Iterator[str]:
+    """`tables`: those with the rows of views."""
+    storages = {table.removesuffix(ROWS_SUFFIX) for table in tables}
     present = {row[1] for row in rows(direct, f"SHOW TABLES IN {STORAGE}")}
     standing = {epoch.table for epoch in epochs_in(STORAGE, present)[-1:]}
-    yield from sorted(present - storages - standing - {f"{storage}__definition" for storage in storages})
+    yield from sorted(present - storages - tables - standing - {f"{storage}__definition" for storage in storages})
     directories = {path.name for path in warehouse.iterdir() if path.is_dir()} if warehouse.exists() else set()
-    yield from sorted(directories - storages)
+    yield from sorted(directories - storages - tables)
     for storage in storages & present:
         listed = {row[0] for row in rows(direct, f"SHOW PARTITIONS {STORAGE}.{storage}")}
         shown = {path.name for path in (warehouse / storage).glob("freshgate_version=*")}
@@ -408,6 +451,20 @@ def _left(direct: Any, storages: set[str], warehouse: Path) -> Iterator[str]:
             yield f"{storage}: partitions {sorted(listed)}, directories {sorted(shown)}"
         if len(shown) > 1 and not any("/" in partition for partition in listed):
             yield f"{storage}: versions {sorted(shown)}"
+
+
+def _left_of_rows(direct: Any, view: str, table: str, found: Iterable[Path]) -> Iterator[str]:
+    """What is left in a table of rows, and whether others see the version that the view shows."""
+    in_iceberg = table.startswith(OPEN)
+    listed = f"SELECT file_path FROM {table}.files" if in_iceberg else f"SELECT _metadata.file_path FROM {table}"
+    there, files = {path.name for path in found}, {Path(path).name for (path,) in rows(direct, listed)}
+    if there != files:
+        yield f"{view}: files {sorted(there - files)}, without {sorted(files - there)}"
+    if in_iceberg and len(commits := rows(direct, f"SELECT snapshot_id FROM {table}.snapshots")) > 1:
+        yield f"{view}: commits {commits}"
+    counts = [rows(direct, f"SELECT count(*) FROM {each}") for each in (view, table)]
+    if counts[0] != counts[1]:
+        yield f"{view}: readers and those of its table see {counts}"
 
 
 def _is_settled(direct: Any, cursor: Any, names: list[str], states: list[dict[str, int | None]]) -> bool:
@@ -435,7 +492,7 @@ def _count(cursor: Any, name: str) -> int | None:
 def site(
     request: pytest.FixtureRequest, spark_server: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[FaultySite]:
-    shared = None if EVERYTHING else request.getfixturevalue("engine")
+    shared = None if EVERYTHING else request.getfixturevalue("lake_engine")
     running = FaultySite(tmp_path_factory.mktemp("faults"), shared)
     yield running
     running.close()
@@ -443,7 +500,7 @@ def site(
 
 def chosen(site: FaultySite, act: Act, turn: int) -> list[int]:
     """Returns the selected points of an act. Each turn of the suite has another one of them."""
-    count = site.sends(act)
+    count = len(site.sent(act))
     return list(range(1, count + 1)) if EVERYTHING else [(7 * ACTS.index(act) + 5 * turn) % count + 1]
 
 
@@ -466,7 +523,7 @@ def test_an_error_for_a_statement_that_was_executed_leaves_the_old_or_the_new_st
     (act,) = (each for each in ACTS if each.name == name)
     site.proxy.subject_of = switched_by
     try:
-        count = site.statements(act)
+        count = len(site.statements(act))
         points = site.points(act, range(1, count + 1))
         site.try_all(points, Fault.ERROR_AFTER)
     finally:
@@ -484,7 +541,7 @@ def test_a_statement_that_spark_executes_after_the_connection_is_lost_is_resolve
     site.proxy.statuses.clear()
     try:
         acts = [act for act in ACTS if act.name in names.split()]
-        points = [point for act in acts for point in site.points(act, range(1, site.statements(act) + 1))]
+        points = [point for act in acts for point in site.points(act, range(1, len(site.statements(act)) + 1))]
         site.proxy.hit.clear()
         site.proxy.plan({point.key: Fault.CUT_LATE for point in points})
         ran = partial(wait_until, lambda: len(site.proxy.statuses) == len(points), 60, "Spark to have run them")
@@ -504,7 +561,7 @@ def test_the_description_of_a_view_survives_a_restart_after_an_unknown_outcome(s
     site.proxy.subject_of = noted_by
     try:
         acts = [act for act in ACTS if act.describes]
-        points = [point for act in acts for point in site.points(act, range(1, site.statements(act) + 1))]
+        points = [point for act in acts for point in site.points(act, range(1, len(site.statements(act)) + 1))]
         faults = itertools.cycle([Fault.CUT_LATE, Fault.ERROR_AFTER])
         site.proxy.hit.clear()
         site.proxy.statuses.clear()
@@ -528,7 +585,7 @@ def test_the_storage_of_a_replaced_view_is_dropped_although_no_property_can_be_s
     (act,) = (each for each in ACTS if each.name == "take")
     site.proxy.subject_of = noted_by
     try:
-        count = site.statements(act)
+        count = len(site.statements(act))
         points = site.points(act, range(1, count + 1))
         site.try_all(points, Fault.ERROR)
     finally:
@@ -552,7 +609,7 @@ def test_views_are_served_after_faults_during_the_start(site: FaultySite, fault:
     start = Act("start", (CREATE,), "SELECT * FROM {v}", lambda v: {v: 1}, lambda v: {v: 1})
     (first,) = site.points(start, [0])
     site.restart()
-    points = site.points(start, range(1, site.proxy.counts[first.view] + 1))
+    points = site.points(start, range(1, len(site.proxy.sent[first.view]) + 1))
     assert len(points) >= 2
     site.restart({point.key: fault for point in points})
     assert {(subject, number) for subject, number, _, _ in site.proxy.hit} == {point.key for point in points}
@@ -597,7 +654,7 @@ def test_leftovers_of_a_crash_are_dropped_in_spite_of_faults(site: FaultySite, r
 
     (first,) = site.names(1)
     recover([first], {})
-    sent = site.proxy.counts[first]
+    sent = len(site.proxy.sent[first])
     assert sent >= 3
     faults = (Fault.ERROR, Fault.CUT, Fault.CUT_AFTER)
     # The suite has one fault for each statement, in turn.
@@ -634,8 +691,12 @@ def _kill_at(site: FaultySite, points: list[Point], kill: Callable[[], None]) ->
             act.result(90)
 
 
-def _batches(site: FaultySite, turn: int, acts: Iterable[Act]) -> Iterator[list[Point]]:
-    points = [(act, number) for act in acts for number in chosen(site, act, turn)]
+def _batches(site: FaultySite, turn: int) -> Iterator[list[Point]]:
+    """The suite has the switch of a few acts, with its statements counted by `switched_by`."""
+    if EVERYTHING:
+        points = [(act, number) for act in ACTS for number in chosen(site, act, turn)]
+    else:
+        points = [(act, 1) for act in ACTS if act.name in KILLED]
     for start in range(0, len(points), TOGETHER):
         batch: list[Point] = []
         for act, number in points[start : start + TOGETHER]:
@@ -644,16 +705,20 @@ def _batches(site: FaultySite, turn: int, acts: Iterable[Act]) -> Iterator[list[
 
 
 def test_a_kill_of_the_gateway_at_each_step_leaves_the_old_or_the_new_state(site: FaultySite) -> None:
-    for batch in _batches(site, 0, SELECTED):
-        _kill_at(site, batch, site.gateway.kill)
-        site.restart()
-        site.check(batch)
+    site.proxy.subject_of = subject_of if EVERYTHING else switched_by
+    try:
+        for batch in _batches(site, 0):
+            _kill_at(site, batch, site.gateway.kill)
+            site.restart()
+            site.check(batch)
+    finally:
+        site.proxy.subject_of = subject_of
     site.check_nothing_is_left()
 
 
 @pytest.mark.thorough
 def test_a_kill_of_spark_at_each_step_leaves_the_old_or_the_new_state(site: FaultySite) -> None:
-    for batch in _batches(site, 1, SELECTED):
+    for batch in _batches(site, 1):
         _kill_at(site, batch, site.engine.program.process.kill)
         site.restart_engine()
         site.check(batch, settling=True)
@@ -661,32 +726,106 @@ def test_a_kill_of_spark_at_each_step_leaves_the_old_or_the_new_state(site: Faul
     print(f"{len(site.tested)} points were tested")
 
 
-def _compaction(site: FaultySite) -> range:
-    """The numbers of the statements that copy the versions of a view into one and drop them."""
-    (append,) = (act for act in ACTS if act.name == "append")
-    refresh = site.sends(append)
-    (point,) = site.points(SCATTER, [0])
+@pytest.mark.thorough
+@pytest.mark.parametrize("killed", ["gateway", "spark"])
+@pytest.mark.parametrize("word", ["ICEBERG", "DELTA"])
+def test_a_kill_while_rows_are_written_leaves_the_published_ones(site: FaultySite, word: str, killed: str) -> None:
+    """Files that no commit has are not seen, and go with the table at the latest."""
+    (view,) = site.names(1)
+    query = f"SELECT a, nap('java.lang.Thread', 'sleep', bigint(a)) AS slept FROM {view}_t"
     site.proxy.plan({})
-    assert site.run(point) is None
-    routes = f"SELECT Route FROM tasks(\"type\"=\"mv\") WHERE MvName = '{point.view}' AND Status = 'SUCCESS'"
-    with site.connected() as cursor, site.connected(direct=True) as direct:
-        wait_until(lambda: (f"copies {COMPACTED_FROM} versions into one",) in rows(cursor, routes), 60)
-        storage = f"SELECT storage_table FROM freshgate.materialized_views WHERE name = '{point.view}'"
-        ((table,),) = rows(cursor, storage)
-        # What the proxy does not see is not counted.
-        wait_until(lambda: len(rows(direct, f"SHOW PARTITIONS {table}")) == 1, 60, "the other versions to be dropped")
-    return range(refresh + 1, site.proxy.counts[point.view] + 1)
+    with site.connected() as cursor, site.connected(direct=True) as direct, ThreadPoolExecutor(1) as pool:
+        for statement in (
+            NAP,
+            f"CREATE TABLE {view}_t (a INT) USING parquet",
+            f"INSERT INTO {view}_t VALUES (1)",
+            f"CREATE MATERIALIZED VIEW {view} USING {word} AS {query}",
+            f"INSERT INTO {view}_t VALUES (10000)",
+        ):
+            rows(cursor, statement)
+        before = site.files_of_rows(view)
+        reading = pool.submit(rows, cursor, f"SELECT a FROM {view}")
+        wait_until(lambda: site.files_of_rows(view) - before, 60, "one of the files")
+        (site.gateway.kill if killed == "gateway" else site.engine.program.process.kill)()
+        assert reading.exception(60) is not None
+        if killed == "gateway":
+            assert rows(direct, f"SELECT a FROM {view}") == [(1,)]
+    if killed == "gateway":
+        site.restart()
+    else:
+        site.restart_engine()
+    with site.connected() as cursor:
+        for rest in ([(1,), (10000,)], [(3,)]):
+            assert sorted(rows(cursor, f"SELECT a FROM {view}")) == rest
+            rows(cursor, f"INSERT OVERWRITE {view}_t VALUES (3)")
+        rows(cursor, f"DROP MATERIALIZED VIEW {view}")
+    site.check_nothing_is_left()
+
+
+@dataclass(frozen=True)
+class Aftermath:
+    """What the gateway does in the background after an act: no client waits for it."""
+
+    name: str
+    act: Act
+    last: str
+    """How its last statement begins."""
+    fails: bool = False
+    """The act fails after its rows were written, before they are published."""
+
+    def faults(self, site: FaultySite, point: Point) -> dict[tuple[str, int], Fault]:
+        """The faults before it at this point."""
+        return {(point.view, site.storing(self.act)): Fault.ERROR} if self.fails else {}
+
+    def numbers(self, site: FaultySite) -> range:
+        """The numbers of its statements. Nothing else is asked meanwhile, which would count as well."""
+        (point,) = site.points(self.act, [0])
+        faults = self.faults(site, point)
+        first = site.storing(self.act) if self.fails else len(site.sent(self.act))
+        site.proxy.plan(faults)
+        assert (site.run(point) is None) == (not self.fails)
+        sent = site.proxy.sent[point.view]
+
+        def ends() -> list[int]:
+            return [number for number, text in enumerate(sent, 1) if number > first and re.match(self.last, text)]
+
+        wait_until(ends, 60, f"the end of {self.name}")
+        return range(first + 1, ends()[0] + 1)
+
+
+EXPIRY = {"iceberg": r"CALL .*expire_snapshots", "delta": "VACUUM"}
+OPEN_ACTS = {"iceberg refresh", "iceberg append", "delta refresh", "delta append"}
+AFTERMATHS = (
+    Aftermath("compaction", SCATTER, r"ALTER TABLE \S+ DROP"),
+    *(Aftermath(f"expiry after {act.name}", act, EXPIRY[act.name.split()[0]]) for act in ACTS if act.name in OPEN_ACTS),
+    # Refreshes of reads are not tried again.
+    *(
+        Aftermath(
+            f"roll back of {act.name}",
+            replace(act, name=f"{act.name} by a read", statement="SELECT * FROM {v}"),
+            EXPIRY[act.name.split()[0]],
+            True,
+        )
+        for act in ACTS
+        if act.name in OPEN_ACTS
+    ),
+)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("killed", ["gateway", "spark"])
-def test_a_kill_at_each_step_of_a_compaction_leaves_all_rows(site: FaultySite, killed: str) -> None:
-    """The copy of many small versions runs in the background: no client waits for it."""
-    numbers = list(_compaction(site))
-    assert len(numbers) >= 4
+@pytest.mark.parametrize("aftermath", AFTERMATHS, ids=[each.name for each in AFTERMATHS])
+def test_a_kill_at_each_step_in_the_background_leaves_all_rows(
+    site: FaultySite, killed: str, aftermath: Aftermath
+) -> None:
+    numbers = list(aftermath.numbers(site))
+    assert numbers
     for start in range(0, len(numbers), TOGETHER):
-        points = [point for number in numbers[start : start + TOGETHER] for point in site.points(SCATTER, [number])]
-        site.proxy.plan({point.key: Fault.STALL for point in points})
+        points = site.points(aftermath.act, numbers[start : start + TOGETHER])
+        faults = {point.key: Fault.STALL for point in points}
+        for point in points:
+            faults |= aftermath.faults(site, point)
+        site.proxy.plan(faults)
         with ThreadPoolExecutor(len(points)) as pool:
             running = [pool.submit(site.run, point) for point in points]
             with suppress(AssertionError):
