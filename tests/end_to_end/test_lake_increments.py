@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import shutil
+import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from clients import pyhive, rows
-from lake import ICEBERG, OPEN
-from processes import Engine, Gateway
+from databases import NAP
+from lake import ICEBERG, OPEN, VACUUM_AT_ONCE
+from processes import ROOT, Engine, Gateway, wait_until
 from pyhive.exc import OperationalError
 from tiers import EVERYTHING, sampled
 
@@ -24,16 +28,24 @@ HAVING = "SELECT item, sum(qty) AS s FROM {t} GROUP BY item HAVING count(*) > 2"
 TOTAL = "SELECT count(*) AS n, sum(price) AS p FROM {t}"
 FILTER = "SELECT id, item FROM {t} WHERE qty > 2"
 EXTREME = "SELECT item, max(qty) AS m FROM {t} GROUP BY item"
+SETTINGS: dict[str, Any] = {
+    "staleness.probe_interval": 0,
+    "storage.iceberg_catalog": OPEN,
+    "storage.delta_catalog": "spark_catalog",
+}
+READERS = "FRESHGATE_READERS_PYTHON"
+"""The environment variable that names a Python with delta-rs and PyIceberg."""
 _numbers = itertools.count(1)
 
 
 @dataclass
 class Lake:
-    """A database behind a gateway, and a cursor to Spark itself."""
+    """A database behind a gateway, and a cursor to Spark itself, whose files are in `data`."""
 
     name: str
     through: Any
     direct: Any
+    data: Path
 
     def run(self, *statements: str) -> None:
         for statement in statements:
@@ -41,6 +53,29 @@ class Lake:
 
     def view(self, name: str, definition: str) -> None:
         self.run(f"CREATE MATERIALIZED VIEW {self.name}.{name} REFRESH INCREMENTAL FALLBACK AS {definition}")
+
+    def directory(self, table: str) -> Path:
+        """The directory of a table that other engines read."""
+        *_, database, name = table.split(".")
+        if table.startswith(f"{OPEN}."):
+            return self.data.with_name(OPEN) / database / name
+        return self.data / "warehouse" / f"{database}.db" / name
+
+    def files(self, table: str) -> set[Path]:
+        return {path for path in self.directory(table).rglob("*.parquet") if path.parent.name != "_delta_log"}
+
+    def seen(self, table: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+        """The rows of a table that other engines read, sorted: by Spark without the gateway, and by another reader, if
+        there is one."""
+        seen = sorted(rows(self.direct, f"SELECT {', '.join(columns)} FROM {table}"), key=repr)
+        if python := os.environ.get(READERS):
+            word = "iceberg" if table.startswith(f"{OPEN}.") else "delta"
+            command = [python, ROOT / "tests" / "foreign_reader.py", word, self.directory(table)]
+            read = subprocess.run([*command, *columns], capture_output=True, text=True, check=False)
+            assert read.returncode == 0, read.stderr
+            expected = [json.dumps([None if each is None else str(each) for each in row]) for row in seen]
+            assert sorted(read.stdout.splitlines()) == sorted(expected), table
+        return seen
 
     def check(self, definitions: Mapping[str, str]) -> dict[str, str]:
         """The views equal their definitions; returns the mode of the last refresh of each and its route."""
@@ -66,8 +101,19 @@ class Lake:
 def gateway(lake_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     home = tmp_path_factory.mktemp("increments")
     upstream = f"{lake_engine.host}:{lake_engine.port}"
-    catalogs = {"storage.iceberg_catalog": OPEN, "storage.delta_catalog": "spark_catalog"}
-    running = Gateway(home / "gateway.log", upstream=upstream, **{"staleness.probe_interval": 0, **catalogs})
+    running = Gateway(home / "gateway.log", upstream=upstream, **SETTINGS)
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def hasty(lake_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """A gateway that keeps nothing which nobody reads."""
+    settings = {**SETTINGS, "versions.retention": 0}
+    upstream = f"{lake_engine.host}:{lake_engine.port}"
+    running = Gateway(
+        tmp_path_factory.mktemp("hasty") / "gateway.log", upstream=upstream, constants=VACUUM_AT_ONCE, **settings
+    )
     yield running
     running.stop()
 
@@ -76,7 +122,7 @@ def gateway(lake_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> It
 def lake(gateway: Gateway, lake_engine: Engine) -> Iterator[Lake]:
     name = f"li{next(_numbers)}"
     with pyhive(gateway.host, gateway.port) as through, pyhive(lake_engine.host, lake_engine.port) as direct:
-        made = Lake(name, through, direct)
+        made = Lake(name, through, direct, lake_engine.data_dir)
         made.run(f"CREATE DATABASE {name}")
         # Nobody drops the views: the gateway ends with the module.
         yield made
@@ -274,6 +320,10 @@ def test_iceberg_columns_that_change_without_a_snapshot(lake: Lake) -> None:
             lake.expect(mode, made)
 
 
+def storage_table(cursor: Any, view: str) -> str:
+    return next(str(row[1]) for row in rows(cursor, f"DESCRIBE EXTENDED {view}") if row[0] == "Storage Table")
+
+
 COMPACT = {"ICEBERG": f"CALL {OPEN}.system.rewrite_data_files(table => '{{}}')", "DELTA": "OPTIMIZE {}"}
 
 
@@ -285,15 +335,14 @@ def test_rows_that_other_engines_read(lake: Lake, word: str) -> None:
     for view, definition in made.items():
         clauses = f"REFRESH INCREMENTAL FALLBACK USING {word}"
         lake.run(f"CREATE MATERIALIZED VIEW {lake.name}.{view} {clauses} AS {definition}")
-        described = {str(row[0]): str(row[1]) for row in rows(lake.through, f"DESCRIBE EXTENDED {lake.name}.{view}")}
-        shared[view] = described["Storage Table"]
-    columns = {"grouped": "item, n, s, a", "filtered": "id, item", "kept": "item, s"}
+        shared[view] = storage_table(lake.through, f"{lake.name}.{view}")
+    columns = {"grouped": ("item", "n", "s", "a"), "filtered": ("id", "item"), "kept": ("item", "s")}
 
     def check() -> None:
         """What other engines see is what the definition gives: one snapshot, all rows, no others."""
         for view, definition in made.items():
-            seen = rows(lake.direct, f"SELECT {columns[view]} FROM {shared[view]}")
-            assert sorted(seen, key=repr) == sorted(rows(lake.through, definition), key=repr), view
+            seen = lake.seen(shared[view], columns[view])
+            assert seen == sorted(rows(lake.through, definition), key=repr), view
 
     by_rows, whole = {view: made[view] for view in ("grouped", "filtered")}, {"kept": made["kept"]}
     check()
@@ -349,16 +398,15 @@ def test_partitions_of_rows_that_other_engines_read(lake: Lake, word: str) -> No
     shared = dict[str, str]()
     for name, by in clauses.items():
         lake.run(f"CREATE MATERIALIZED VIEW {lake.name}.{name} PARTITION BY ({by}) USING {word} AS {definitions[name]}")
-        described = {str(row[0]): str(row[1]) for row in rows(lake.through, f"DESCRIBE EXTENDED {lake.name}.{name}")}
-        shared[name] = described["Storage Table"]
+        shared[name] = storage_table(lake.through, f"{lake.name}.{name}")
 
     def check(*modes: str) -> None:
         said = lake.check(definitions)
         assert not {name: text for name, text in said.items() if modes and not text.startswith(modes)}
         for name, definition in definitions.items():
-            columns = ", ".join(str(each[0]) for each in rows(lake.direct, f"DESCRIBE QUERY {definition}"))
-            seen = rows(lake.direct, f"SELECT {columns} FROM {shared[name]}")
-            assert sorted(seen, key=repr) == sorted(rows(lake.direct, definition), key=repr), name
+            columns = [str(each[0]) for each in rows(lake.direct, f"DESCRIBE QUERY {definition}")]
+            seen = lake.seen(shared[name], columns)
+            assert seen == sorted(rows(lake.direct, definition), key=repr), name
 
     check()
     for write in (
@@ -376,6 +424,59 @@ def test_partitions_of_rows_that_other_engines_read(lake: Lake, word: str) -> No
     check()
     lake.run(f"REFRESH MATERIALIZED VIEW {lake.name}.daily COMPLETE")
     check()
+
+
+@pytest.mark.parametrize("word", sampled(["ICEBERG", "DELTA"], {"DELTA"}))
+def test_rows_that_other_engines_read_go_when_nobody_needs_them(lake: Lake, hasty: Gateway, word: str) -> None:
+    base, view = f"{lake.name}.base", f"{lake.name}.m"
+    lake.run(f"CREATE TABLE {base} (a INT) USING parquet", f"INSERT INTO {base} VALUES (1)")
+    with pyhive(hasty.host, hasty.port) as writer, pyhive(hasty.host, hasty.port) as reader:
+
+        def read(cursor: Any, version: str = "") -> list[tuple[Any, ...]]:
+            return rows(cursor, f"SELECT a FROM {view} {version}")
+
+        rows(writer, f"CREATE MATERIALIZED VIEW {view} USING {word} AS SELECT a FROM {base}")
+        table = storage_table(writer, view)
+        rows(reader, "BEGIN")
+        assert read(reader) == [(1,)]
+        for number in (2, 3):
+            rows(writer, f"INSERT OVERWRITE {base} VALUES ({number})")
+            assert read(writer) == [(number,)]
+        # What is read stays. A VACUUM knows only ages, so the second version may stay with the first.
+        listed = f"SHOW MATERIALIZED VIEW VERSIONS {view}"
+        wait_until(lambda: sorted(int(row[0]) for row in rows(writer, listed)) == [1, 3], what="version 2 to be gone")
+        if word == "ICEBERG":
+            wait_until(lambda: len(lake.files(table)) == 2, 90, "its file to be gone")
+        with pytest.raises(OperationalError, match="has no version 2"):
+            read(writer, "VERSION AS OF 2")
+        assert read(reader) == read(writer, "VERSION AS OF 1") == [(1,)]
+        rows(reader, "COMMIT")
+        # A read counts until its client closes it, here with its next statement.
+        assert read(writer) == [(3,)]
+        wait_until(lambda: len(lake.files(table)) == 1, 90, "all other files to be gone")
+        assert read(reader) == lake.seen(table, ["a"]) == [(3,)]
+        rows(writer, f"DROP MATERIALIZED VIEW {view}")
+        wait_until(lambda: not lake.directory(table).exists(), 90, "the table to be gone")
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("word", ["ICEBERG", "DELTA"])
+def test_a_compaction_during_a_refresh_does_not_make_it_fail(lake: Lake, word: str) -> None:
+    """Delta refuses the commit then."""
+    base, view = f"{lake.name}.base", f"{lake.name}.m"
+    query = f"SELECT a, {lake.name}.nap('java.lang.Thread', 'sleep', bigint(a)) AS slept FROM {base}"
+    lake.run(f"USE {lake.name}", NAP, f"CREATE TABLE {base} (a INT) USING parquet")
+    lake.run(*(f"INSERT INTO {base} VALUES ({number})" for number in range(6)))
+    lake.run(f"CREATE MATERIALIZED VIEW {view} USING {word} AS {query}", f"INSERT INTO {base} VALUES (10000)")
+    table = storage_table(lake.through, view)
+    before = lake.files(table)
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(rows, lake.through, f"SELECT a FROM {view}")
+        wait_until(lambda: lake.files(table) - before, 60, "one of the files")
+        rows(lake.direct, COMPACT[word].format(table.removeprefix(f"{OPEN}.")))
+        assert not reading.done()
+        assert sorted(reading.result(120)) == [(number,) for number in (*range(6), 10000)]
+    assert len(lake.seen(table, ["a"])) == 7
 
 
 def check_sizes(lake: Lake, definitions: Mapping[str, str]) -> None:
