@@ -6,7 +6,7 @@ import contextlib
 import socket
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -71,6 +71,12 @@ class FaultProxy:
     @property
     def address(self) -> str:
         return f"127.0.0.1:{self.own_port}"
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How many statements of each subject were sent."""
+        with self._lock:
+            return Counter({subject: len(texts) for subject, texts in self.sent.items()})
 
     def plan(self, faults: dict[tuple[str, int], Fault]) -> None:
         """Forgets what was sent, and sets the faults."""
