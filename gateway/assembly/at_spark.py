@@ -98,7 +98,7 @@ class AtSpark:
     plans: Plans
     fence: Fence
     epochs: SessionPool
-    """The sessions of the fence: of one of several gateways, its own, in which nothing waits for it."""
+    """The sessions of the fence. One of several gateways has some for it alone, so that it waits for nothing."""
     loads: SessionPool
     """Those in which views are loaded into memory."""
     guard: StorageGuard = field(default_factory=lambda: StorageGuard("", ""))

@@ -62,8 +62,8 @@ class Lasting:
 
 
 def assemble(settings: Settings, engine: SparkServer, lasting: Lasting | None = None) -> Gateway:
-    """Builds the gateway; `lasting`: of one of several, what it has already. Raises FreshgateError for unusable
-    settings."""
+    """Builds the gateway. One of several gateways passes `lasting`, which it has already. Raises FreshgateError for
+    unusable settings."""
     traffic = Traffic()
     spark, records = at_spark(settings, engine, traffic), records_of(settings)
     views = known_views(settings, spark, records.audit.restored)

@@ -17,6 +17,7 @@ from warehouse import House, Report, Rows, Thing, Warehouse
 from gateway.errors import FreshgateError, RefreshFailed, StatementFailed
 from gateway.mv.freshness.pending import ViewsEndangered
 from gateway.mv.model import properties as stored
+from gateway.mv.model.contents import NEVER_BUILT
 from gateway.mv.model.marks import Fold
 from gateway.mv.model.view import Cause, Freshness, MaterializedView, State, TriggerMode
 from gateway.mv.observation.stored_files import _of_version
@@ -302,6 +303,15 @@ async def test_a_view_is_not_created_from_rows_that_changed_meanwhile(stage: Sta
         await stage.house.run(ABOVE)
     await stage.house.run(ABOVE)
     assert not await stage.look()
+
+
+@staged
+async def test_a_view_that_was_not_built_when_it_was_read_is_sound(stage: Stage) -> None:
+    increments = stage.house.refreshes.executor._increments
+    assert await increments.are_sound({stage.view.id: NEVER_BUILT})
+    assert not await increments.are_sound({stage.view.id: stage.view.current.number + 1})
+    stage.files["part-evil"] = 666
+    assert not await increments.are_sound({stage.view.id: NEVER_BUILT})
 
 
 def test_the_directory_of_a_version() -> None:

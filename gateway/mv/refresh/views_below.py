@@ -14,6 +14,7 @@ from gateway.loops import in_thread
 from gateway.mv.catalog.index import Catalog
 from gateway.mv.concurrency import gathered
 from gateway.mv.formats.table_format import Change
+from gateway.mv.model.contents import NEVER_BUILT
 from gateway.mv.model.marks import Mark
 from gateway.mv.model.snapshot import Snapshot
 from gateway.mv.model.spark_types import are_exact
@@ -65,7 +66,8 @@ class ViewsBelow:
         kept = {each.version.number: each.version for each in self._versions.kept(view)}
         older = [each for each in kept.values() if number <= each.number < view.current.number]
         sound = await gathered(self._storages.is_sound(view, each, now) for each in older)
-        return number in kept and not entry.damage and all(sound)
+        # A view that was never built has no version to keep, and no rows that could change.
+        return (number == NEVER_BUILT or number in kept) and not entry.damage and all(sound)
 
     def mark(self, below: MaterializedView, inspection: Inspection) -> Mark:
         """The version that was seen."""
