@@ -23,9 +23,8 @@ from unittest.mock import patch
 from clients import pyhive, rows
 from jars import jar
 from pyhive import hive
+from spark_corpus import INPUTS, RESULTS, answered, statements, texts
 from thrift.Thrift import TException
-
-from tests.sql.test_spark_corpus import INPUTS, RESULTS, answered, statements, texts
 
 ELSEWHERE = "golden_elsewhere"
 COLLIDING = {"t1": "t2", "emp": "dept", "tab1": "testdata", "view_1": "t", "data": "onek", "v": "tbl"}

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from outlines import GROUPS, LAYERS, ROWS, outline_of
+
 from sql.increments.agreement import keyed, marked
 from sql.increments.outline import Outline, StoredKey
 from sql.increments.reasons import NotIncremental
-from tests.sql.increments.test_increment_definitions import GROUPS, LAYERS, ROWS, outline_of
 
 NOT_READ_SO = ["SELECT b AS a, count(*) FROM t GROUP BY b HAVING a > '5'"]
 _NOT_ACCEPTED = (

@@ -7,9 +7,10 @@ import random
 import re
 from collections.abc import Callable
 
+from star import TABLES, VIEWS
+from statement_cases import load
+
 from sql.rewriting.candidate import RewritableView
-from tests.sql.cases import load
-from tests.sql.rewriting.star import TABLES, VIEWS
 
 DATABASE = "in_memory_dashboards"
 QUERIES = tuple(

@@ -18,13 +18,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from increment_faults import texts
+from outlines import VIEWS
 from planning import Planner, planner
 from processes import Engine
 
 from gateway.errors import StatementFailed
 from gateway.mv.formats.known_formats import EXPLAINED_WHOLE
 from sql.texts.maintenance import explained_plans
-from tests.sql.increments.test_increment_definitions import VIEWS
 
 RECORDED = Path(__file__).with_name("recorded_explanations.json.gz")
 DATABASES = ("shop", "other")

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from proxy.peers import until
+from wire.calls import pieces_of
 
 from gateway.sealed_transport import AT_ONCE_BYTES, SealedTransport
 from gateway.wire.frame import FrameReader, WireError, frame
 from gateway.wire.gssapi import Seal
-from tests.proxy.peers import until
-from tests.wire.calls import pieces_of
 
 LIMIT = 4 * 1024 * 1024
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from clients import rows, unclosed
-from hive_jdbc import VERSIONS, connected
+from drivers.hive_jdbc import VERSIONS, connected
 from processes import Gateway, free_port, wait_until
 from pyhive.exc import OperationalError
 from thrift.transport.TTransport import TTransportException

@@ -11,7 +11,7 @@ from typing import Any
 import jpype
 from certificates import PASSWORD, Certificates, make_certificates
 from clients import pyhive, rows
-from hive_jdbc import VERSIONS, connected
+from drivers.hive_jdbc import VERSIONS, connected
 from processes import Gateway, ThriftServers
 
 from benchmarks.fetch import PAGE_ROWS, ROW, loop

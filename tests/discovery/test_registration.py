@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
+from proxy.peers import until
 
 from gateway.discovery import registration
 from gateway.discovery.registration import Registration, ZooKeeperUnavailable
 from gateway.discovery.server_nodes import ServerNode, leader_path
-from tests.proxy.peers import until
 
 SERVER = ServerNode("/freshgate", "serverUri=host:1;version=1;sequence=", "a=b")
 OTHER = ServerNode("/freshgate_http", "serverUri=host:2;version=1;sequence=", "a=c")

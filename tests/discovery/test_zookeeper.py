@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
+from proxy.peers import until
 from zookeeper_server import ZooKeeperServer
 
 from gateway.discovery import zookeeper
@@ -17,7 +18,6 @@ from gateway.discovery.registration import LEAVE_SECONDS, Registration
 from gateway.discovery.server_nodes import ServerNode
 from gateway.discovery.zookeeper import ZooKeeper
 from gateway.errors import FreshgateError
-from tests.proxy.peers import until
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from byte_chain import Chain, chain
 from clients import pyhive, rows
-from contents import DATABASE, SETUP, Reference, Server
 from databases import make_database
+from drivers.contents import DATABASE, SETUP, Reference, Server
 from processes import Engine, Gateway
 
 

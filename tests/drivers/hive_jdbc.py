@@ -14,7 +14,7 @@ from typing import Any
 
 import jpype
 from clients import DRIVER, SPARK_HOME, start_jvm
-from contents import USER, first_line
+from drivers.contents import USER, first_line
 from jars import jar
 from processes import wait_until
 

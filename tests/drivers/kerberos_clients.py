@@ -14,10 +14,10 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
-import hive_jdbc
 import impala.dbapi
 import jpype
 from clients import pyhive, start_jvm
+from drivers import hive_jdbc
 
 WHO = "SELECT current_user()"
 ROWS = 2_000

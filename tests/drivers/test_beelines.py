@@ -10,8 +10,8 @@ from collections.abc import Callable
 import pytest
 from byte_chain import Chain, assert_same_bytes
 from clients import BEELINE_SECONDS, SPARK_HOME
-from contents import COLUMNS, DATABASE, DIVIDES, EVERY_TYPE, UNKNOWN_TABLE, USER, Reference, Server, life
-from hive_jdbc import SPARK_JARS
+from drivers.contents import COLUMNS, DATABASE, DIVIDES, EVERY_TYPE, UNKNOWN_TABLE, USER, Reference, Server, life
+from drivers.hive_jdbc import SPARK_JARS
 from jars import jar
 from tiers import sampled
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from clients import beeline, impyla, pyhive, rows
-from contents import COLUMNS, DATABASE, Server
-from hive_jdbc import OF_SUITE, VERSIONS, connected, everything
+from drivers.contents import COLUMNS, DATABASE, Server
+from drivers.hive_jdbc import OF_SUITE, VERSIONS, connected, everything
 from http_caller import Caller
 from processes import Engine
 from raw_session import FIRST, NEXT, PRIOR, RawSession, decoded

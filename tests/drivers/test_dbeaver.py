@@ -13,8 +13,8 @@ from typing import Any
 import jpype
 import pytest
 from byte_chain import Chain, assert_same_bytes
-from contents import DATABASE, EVERY_TYPE, PAGED, PAGES, SLEEPS, UNREADABLE, Reference, Server, first_line
-from hive_jdbc import cancelled, connected, failure, outcome, text, texts
+from drivers.contents import DATABASE, EVERY_TYPE, PAGED, PAGES, SLEEPS, UNREADABLE, Reference, Server, first_line
+from drivers.hive_jdbc import cancelled, connected, failure, outcome, text, texts
 
 DBEAVERS = "4.0.1"
 FORWARD_ONLY, SCROLLS, READ_ONLY = 1003, 1004, 1007

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from byte_chain import Chain, assert_same_bytes
 from clients import pyhive, rows
-from contents import USER, Reference, Server
+from drivers.contents import USER, Reference, Server
 from jars import ROOT
 
 PROJECT = Path(__file__).parent / "dbt_project"

@@ -14,14 +14,14 @@ import pytest
 import sqlalchemy as sa
 from certificates import PASSWORD, Certificates
 from clients import impyla, pyhive, rows
-from contents import lives
+from drivers.contents import lives
+from drivers.hive_jdbc import OF_SUITE, VERSIONS, connected, texts
+from drivers.test_beelines import BEELINES
+from drivers.test_node_driver import run_script
 from forks import completed
-from hive_jdbc import OF_SUITE, VERSIONS, connected, texts
 from issuers import Issuer
 from passwords import PASSWORDS, checking_gateway
 from processes import ROOT, Engine, Gateway, environment
-from test_beelines import BEELINES
-from test_node_driver import run_script
 from tiers import sampled
 
 WAYS = ("HTTP", "TLS", "HTTPS")

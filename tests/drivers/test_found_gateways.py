@@ -13,10 +13,10 @@ import jpype
 import pytest
 from certificates import PASSWORD, Certificates
 from clients import BEELINE_SECONDS, SPARK_HOME
-from contents import USER
-from hive_jdbc import OF_SUITE, VERSIONS, connected, texts
+from drivers.contents import USER
+from drivers.hive_jdbc import OF_SUITE, VERSIONS, connected, texts
+from drivers.test_beelines import BEELINES
 from processes import Engine, Gateway, wait_until
-from test_beelines import BEELINES
 from tiers import sampled
 from zookeeper_server import ZooKeeperServer
 

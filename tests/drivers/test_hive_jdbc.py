@@ -7,7 +7,7 @@ from typing import Any
 import jpype
 import pytest
 from byte_chain import Chain, assert_same_bytes
-from contents import (
+from drivers.contents import (
     COLUMNS,
     DATABASE,
     ERRORS,
@@ -22,7 +22,7 @@ from contents import (
     Server,
     lives,
 )
-from hive_jdbc import OF_SUITE, VERSIONS, cancelled, connected, everything, failure, outcome, texts
+from drivers.hive_jdbc import OF_SUITE, VERSIONS, cancelled, connected, everything, failure, outcome, texts
 from tiers import sampled
 
 INTERVALS = "org.apache.hadoop.hive.common.type.HiveInterval"

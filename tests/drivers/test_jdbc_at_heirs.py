@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from clients import told_to_repeat
-from hive_jdbc import VERSIONS, connected, texts
+from drivers.hive_jdbc import VERSIONS, connected, texts
 from processes import Gateway, free_port
 
 StartGateway = Callable[..., Gateway]

@@ -14,9 +14,9 @@ from typing import Any
 import kdc
 import pytest
 from clients import SPARK_HOME, pyhive, rows
+from drivers.kerberos_clients import ROWS
 from jvm import JAVA_OPTIONS, spark_java_options
 from kdc import FOREIGN, REALM, Kdc
-from kerberos_clients import ROWS
 from processes import ROOT, Engine, Gateway
 
 kdc.available()
@@ -84,7 +84,7 @@ def logged_in(*clients: tuple[str, str]) -> list[Any]:
 
 
 def kdc_environment() -> dict[str, str]:
-    paths = [ROOT, ROOT / "tests", ROOT / "tests" / "drivers"]
+    paths = [ROOT, ROOT / "tests"]
     return {**os.environ, "PYTHONPATH": ":".join(map(str, paths)), "SPARK_HOME": str(SPARK_HOME)}
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from clients import beeline, impyla, pyhive, rows
-from contents import COLUMNS, DATABASE, Server
-from hive_jdbc import OF_SUITE, VERSIONS, connected, everything, texts
+from drivers.contents import COLUMNS, DATABASE, Server
+from drivers.hive_jdbc import OF_SUITE, VERSIONS, connected, everything, texts
+from drivers.test_cached_answers import V10, OverHttp, alike, exchange, moves
 from processes import Engine, wait_until
 from raw_session import RawSession, decoded
 from seen_gateway import Seen, start
 from TCLIService import ttypes
-from test_cached_answers import V10, OverHttp, alike, exchange, moves
 from tiers import EVERYTHING, sampled
 
 KINDS = ("yes", "tiny", "small", "whole", "big", "wide", "exact", "words", "short_words", "day", "wall_clock")

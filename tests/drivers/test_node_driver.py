@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from byte_chain import Chain, assert_same_bytes
-from contents import (
+from drivers.contents import (
     COLUMNS,
     DATABASE,
     ERRORS,

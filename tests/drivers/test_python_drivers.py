@@ -17,7 +17,7 @@ import sqlalchemy
 from byte_chain import Chain, assert_same_bytes
 from clients import pyhive as pyhive_cursor
 from clients import rows
-from contents import (
+from drivers.contents import (
     COLUMNS,
     DATABASE,
     ERRORS,

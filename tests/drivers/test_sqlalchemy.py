@@ -11,7 +11,19 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 from clients import pyhive, rows
-from contents import COLUMNS, DATABASE, DIVIDES, ERRORS, SLEEPS, TEXTS, UNKNOWN_TABLE, USER, Reference, Server, lives
+from drivers.contents import (
+    COLUMNS,
+    DATABASE,
+    DIVIDES,
+    ERRORS,
+    SLEEPS,
+    TEXTS,
+    UNKNOWN_TABLE,
+    USER,
+    Reference,
+    Server,
+    lives,
+)
 from sqlalchemy.dialects import registry
 
 from gateway.sqlalchemy import column_types

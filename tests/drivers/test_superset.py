@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from clients import pyhive, rows
-from contents import SLEEPS
+from drivers.contents import SLEEPS
 from processes import ROOT, Gateway, wait_until
 from superset_site import PASSWORD, PYTHON, USER, Caller, Site, prepare
 

@@ -12,13 +12,13 @@ from typing import Any
 import jpype
 import pytest
 from clients import pyhive, rows
-from contents import USER, Server
 from databases import NAP
-from hive_jdbc import VERSIONS, connected, outcome
+from drivers.contents import USER, Server
+from drivers.hive_jdbc import VERSIONS, connected, outcome
+from drivers.test_node_driver import session as node_session
+from drivers.test_python_drivers import with_impyla
 from processes import Gateway, wait_until
 from TCLIService.ttypes import TOperationState
-from test_node_driver import session as node_session
-from test_python_drivers import with_impyla
 from tiers import sampled
 
 VIEW = "waits.m"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from databases import Database, make_database
+from end_to_end.test_incremental import assert_equal, route
 from processes import Gateway
-from test_incremental import assert_equal, route
 from tiers import sampled
 
 SALES = (

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 from clients import pyhive, rows
+from end_to_end.test_several_gateways import SECRET, counted, read
 from metastore import at_metastore, running_metastore
 from processes import Engine, Gateway, free_port, wait_until
 from pyhive.exc import OperationalError
 from TCLIService import ttypes
-from test_several_gateways import SECRET, counted, read
 
 pytestmark = pytest.mark.thorough
 

@@ -12,6 +12,8 @@ from functools import partial
 
 import pytest
 import uvloop
+from proxy.peers import BOTH, LIMITS, Peer, Service, until
+from wire import calls
 
 from gateway.errors import FreshgateError, UpstreamLost
 from gateway.gateways import control, node
@@ -34,8 +36,6 @@ from gateway.wire.connection import NOSASL, ClientConnection
 from gateway.wire.member import GatewayRole, Member
 from gateway.wire.message import peek
 from gateway.wire.reply import error
-from tests.proxy.peers import BOTH, LIMITS, Peer, Service, until
-from tests.wire import calls
 
 SECRET = "s" * 32
 _numbers = itertools.count(1)

@@ -18,6 +18,7 @@ import pytest
 from kdc import FOREIGN, REALM, Kdc
 from processes import wait_until
 from TCLIService import ttypes
+from wire.calls import call, session
 
 from gateway import settings_file
 from gateway.config import Kerberos
@@ -31,7 +32,6 @@ from gateway.wire.frame import WireError, WireLimits, frame
 from gateway.wire.gssapi import Layer
 from gateway.wire.http_connection import COOKIE_LOGIN, HTTP, HttpClientConnection
 from gateway.wire.sasl import BAD, COMPLETE, GSSAPI, OK, PLAIN, START, TOKEN_BYTES_MAX, Exchange, Login, negotiation
-from tests.wire.calls import call, session
 
 kdc.available()
 

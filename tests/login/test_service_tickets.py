@@ -14,6 +14,7 @@ from typing import Any
 import kdc
 import pytest
 from kdc import REALM, Kdc
+from wire.calls import call, session
 
 from gateway import settings_file
 from gateway.config import ConfigError, Kerberos
@@ -25,7 +26,6 @@ from gateway.spark.client import Connection
 from gateway.wire.endpoint import Endpoint
 from gateway.wire.frame import WireLimits, frame
 from gateway.wire.sasl import BAD, COMPLETE, GSSAPI, OK, START, Login, negotiation
-from tests.wire.calls import call, session
 
 kdc.available()
 

@@ -12,9 +12,9 @@ import grafana_dashboard
 import pytest
 import yaml
 from deployments import program, run
+from monitoring.test_metrics import NAMES, Stage, catalog_of, door_text, task_of
 from processes import ROOT
 from prometheus_client.parser import text_string_to_metric_families
-from test_metrics import NAMES, Stage, catalog_of, door_text, task_of
 
 from gateway.monitoring import view_metrics
 from gateway.mv.model.view import TaskStatus

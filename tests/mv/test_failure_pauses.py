@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
-from test_tasks import HOUR, HOURLY, MANUAL, ON_COMMIT, READ, RefreshedViews, play, settled, silent
+from mv.test_tasks import HOUR, HOURLY, MANUAL, ON_COMMIT, READ, RefreshedViews, play, settled, silent
 from views import view_of
 
 from gateway.errors import RefreshFailed, StatementFailed, UpstreamLost

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from test_loading import DEADLINE_SECONDS, Warehouse, reviewed
+from mv.test_loading import DEADLINE_SECONDS, Warehouse, reviewed
 
 from gateway.mv.catalog.draft_file import DraftFile
 from gateway.mv.catalog.fence import Fence

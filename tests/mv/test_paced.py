@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from test_tasks import BY_READS, HOURLY, MANUAL, ON_COMMIT, READ, RefreshedViews, play, settled, silent
+from mv.test_tasks import BY_READS, HOURLY, MANUAL, ON_COMMIT, READ, RefreshedViews, play, settled, silent
 from views import given
 
 from gateway.errors import DefinitionRefused, StatementFailed, UpstreamLost

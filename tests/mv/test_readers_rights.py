@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from fake_spark import FakeMetastore
+from mv.test_proving import NoOwners, OwnSessions, Session, utc
 from record_plans import recorded
 from views import view_of
 
@@ -20,7 +21,6 @@ from gateway.mv.rewriting.refreshers_plans import RefreshersPlans
 from sql.mentioned import Mentioned
 from sql.proof import plan_json
 from sql.proof.plan import Plan
-from tests.mv.test_proving import NoOwners, OwnSessions, Session, utc
 
 SECONDS = 100.0
 ANYTHING = Mentioned(frozenset(), anything=True)

@@ -6,7 +6,7 @@ import asyncio
 
 from hypothesis import given as for_all
 from hypothesis import strategies as st
-from test_tasks import HOUR, HOURLY, MANUAL, RefreshedViews, play, settled
+from mv.test_tasks import HOUR, HOURLY, MANUAL, RefreshedViews, play, settled
 
 from gateway.mv.jobs.spread import APART_MS, LONGEST_MS, NO_SPREAD, Spread
 from sql.statement import Refreshing, Schedule, Trigger

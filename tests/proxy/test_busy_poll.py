@@ -12,6 +12,8 @@ from random import Random
 from typing import Any
 
 import pytest
+from proxy.peers import Service, echo_of, gateway, login_bytes, until
+from wire import calls
 
 from gateway.proxy.busy_poll import RESTS_AFTER_TRAFFIC, RESTS_MAX, BusyPoll
 from gateway.proxy.traffic import Traffic
@@ -20,8 +22,6 @@ from gateway.wire import reply as replies
 from gateway.wire.frame import frame
 from gateway.wire.message import peek, with_seqid
 from gateway.wire.sasl import COMPLETE, negotiation
-from tests.proxy.peers import Service, echo_of, gateway, login_bytes, until
-from tests.wire import calls
 
 FINISHED = replies.operation_status(0, 2)
 ASKED = 10

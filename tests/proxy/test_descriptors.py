@@ -11,12 +11,12 @@ import socket
 from collections.abc import Iterator
 
 import pytest
+from proxy.peers import LIMITS, gateway, login_bytes, until
+from wire import calls
 
 from gateway.proxy import acceptor, descriptors
 from gateway.wire.connection import NOSASL
 from gateway.wire.sasl import COMPLETE, negotiation
-from tests.proxy.peers import LIMITS, gateway, login_bytes, until
-from tests.wire import calls
 
 WARNING = "nearly as many open files and sockets as the system allows"
 

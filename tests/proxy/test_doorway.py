@@ -16,6 +16,10 @@ from typing import Any
 import pytest
 import trustme
 from message_stream import http_reply
+from proxy.peers import BOTH, LIMITS, Gateway, Peer, Service, echo_of, gateway, login_bytes, until
+from proxy.test_http_relay import post
+from proxy.test_http_relay import reply as http_reply_of
+from wire import calls
 
 from gateway.config import Address
 from gateway.proxy import leader_link
@@ -36,10 +40,6 @@ from gateway.wire.http_connection import HttpClientConnection
 from gateway.wire.message import peek
 from gateway.wire.preface import Preface, Role, Welcome, ticket_digest
 from gateway.wire.sasl import COMPLETE, GSSAPI, OK, START, negotiation
-from tests.proxy.peers import BOTH, LIMITS, Gateway, Peer, Service, echo_of, gateway, login_bytes, until
-from tests.proxy.test_http_relay import post
-from tests.proxy.test_http_relay import reply as http_reply_of
-from tests.wire import calls
 
 SECRET = "s" * 32
 TRUST = Trust(SECRET)

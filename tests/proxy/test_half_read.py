@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from peers import LIMITS, gateway, until
+from proxy.peers import LIMITS, gateway, until
+from wire import calls
 
 from gateway.proxy.half_read import FREE_BYTES, HalfRead
 from gateway.proxy.traffic import Traffic
 from gateway.wire.frame import frame
-from tests.wire import calls
 
 
 def test_above_the_limit_only_large_requests_are_refused() -> None:

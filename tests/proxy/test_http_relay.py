@@ -9,14 +9,14 @@ from dataclasses import replace
 
 import pytest
 from message_stream import http_reply
+from proxy.peers import Peer, Script, ScriptedServer, Service, echo_of, gateway, until
+from wire import calls
 
 from gateway.proxy import relay
 from gateway.proxy.trusted_proxies import TrustedProxies
 from gateway.service.decision import Answer, Decision, Forward
 from gateway.wire.frame import frame
 from gateway.wire.message import reply_status
-from tests.proxy.peers import Peer, Script, ScriptedServer, Service, echo_of, gateway, until
-from tests.wire import calls
 
 
 def post(body: bytes, user: str = "ada", *headers: str) -> bytes:

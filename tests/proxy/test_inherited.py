@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from functools import partial
 
 import pytest
+from proxy.peers import BOTH, LIMITS, Peer, Service, echo_of, until
+from wire import calls
 
 from gateway.errors import FreshgateError
 from gateway.proxy import inherited
@@ -17,8 +19,6 @@ from gateway.proxy.inherited import InheritedSockets
 from gateway.proxy.listener import Listener
 from gateway.service.decision import Answer
 from gateway.wire.connection import ClientConnection
-from tests.proxy.peers import BOTH, LIMITS, Peer, Service, echo_of, until
-from tests.wire import calls
 
 
 @pytest.fixture

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 import trustme
+from proxy.peers import BOTH, LIMITS, Peer, ScriptedServer, Service, echo_of, gateway, login_bytes, until
+from wire import calls
 
 from gateway.proxy.entrance import Entrance, Port, PortUnavailable
 from gateway.proxy.listener import Listener
@@ -25,8 +27,6 @@ from gateway.wire.http_connection import HttpClientConnection
 from gateway.wire.message import peek
 from gateway.wire.reply import exception
 from gateway.wire.sasl import PLAIN, refusal
-from tests.proxy.peers import BOTH, LIMITS, Peer, ScriptedServer, Service, echo_of, gateway, login_bytes, until
-from tests.wire import calls
 
 
 @pytest.mark.parametrize("sent", [0, 5, 11])

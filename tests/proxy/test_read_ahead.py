@@ -6,6 +6,10 @@ import asyncio
 import random
 
 import pytest
+from proxy.peers import Gateway, Peer, Script, ScriptedServer, Service, echo_of, gateway, until
+from proxy.test_http_relay import post, reply
+from wire import calls
+from wire.spark_result import SparkResult, fetch
 
 from gateway.proxy import read_ahead
 from gateway.proxy.relay import Relay
@@ -16,10 +20,6 @@ from gateway.wire.message import FETCH_FIRST, FETCH_NEXT, FETCH_PRIOR, fetch_cal
 from gateway.wire.reading import Ahead, ResultReading
 from gateway.wire.reply import closed
 from gateway.wire.sasl import PLAIN
-from tests.proxy.peers import Gateway, Peer, Script, ScriptedServer, Service, echo_of, gateway, until
-from tests.proxy.test_http_relay import post, reply
-from tests.wire import calls
-from tests.wire.spark_result import SparkResult, fetch
 
 MECHANISMS = pytest.mark.parametrize("client_mechanism", [PLAIN, NOSASL])
 NEXT_3 = (FETCH_NEXT, 3)

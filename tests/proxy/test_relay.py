@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from proxy.peers import LIMITS, Peer, ScriptedServer, Service, echo, echo_of, gateway, login_bytes, until
+from wire import calls
 
 from gateway.service.decision import Answer, Decision, Forward
 from gateway.wire import reply as replies
@@ -17,8 +19,6 @@ from gateway.wire.frame import WireError, frame
 from gateway.wire.message import operation_state, peek, reply_status, with_seqid
 from gateway.wire.rowset import ResultColumn, row_set
 from gateway.wire.sasl import COMPLETE, PLAIN, negotiation, refusal
-from tests.proxy.peers import LIMITS, Peer, ScriptedServer, Service, echo, echo_of, gateway, login_bytes, until
-from tests.wire import calls
 
 MECHANISMS = pytest.mark.parametrize("client_mechanism", [PLAIN, NOSASL])
 UPSTREAMS = pytest.mark.parametrize("spark_mechanism", [PLAIN, NOSASL])

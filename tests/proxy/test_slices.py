@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+from proxy.peers import LIMITS, echo_of, gateway
+from wire import calls
+
 from gateway.proxy.slices import SLICE_BYTES, Slices
 from gateway.wire.frame import frame
-from tests.proxy.peers import LIMITS, echo_of, gateway
-from tests.wire import calls
 
 
 async def test_slices_are_processed_in_order_one_per_turn() -> None:

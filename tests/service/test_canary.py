@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fake_spark import Answer, named
 from fakes import Site
-from test_rewrites import QUERY, closed, sent, stage
+from service.test_rewrites import QUERY, closed, sent, stage
 
 from gateway.config import Rewrite
 from gateway.errors import StatementFailed, UpstreamLost

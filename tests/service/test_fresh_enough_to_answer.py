@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from fake_spark import named
 from fakes import Site
-from test_rewrites import QUERY, sent, stage
+from service.test_rewrites import QUERY, sent, stage
 from views import given
 
 from gateway.mv.freshness.drift import NOT_LOOKED

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from fake_spark import named
 from fakes import Client, Site
+from service.test_rewrites import DEFINITION, INSERT, QUERY, add_view, sent, stage
 from views import given
 
 from gateway.config import Rewrite
 from gateway.mv.model.view import Schema
 from gateway.mv.observation import schemas
-from tests.service.test_rewrites import DEFINITION, INSERT, QUERY, add_view, sent, stage
 
 JOINED = "SELECT t.k, count(*) AS n FROM s.t JOIN o.d ON t.k = d.k WHERE d.x > 1 GROUP BY t.k"
 DIMENSION = (("k", '{"name": "string"}'), ("x", '{"name": "int"}'))

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from wire import calls
 
 from gateway import settings_file
 from gateway.access_list import AccessList, Principal
@@ -20,7 +21,6 @@ from gateway.wire import message
 from gateway.wire.connection import NOSASL
 from gateway.wire.message import OpenCall
 from gateway.wire.sasl import PLAIN, Login
-from tests.wire import calls
 
 EVE = Login("eve", "secret", PLAIN)
 ACCOUNT = Handover(PLAIN, Login("svc", "its secret", PLAIN), checked=True)

@@ -13,6 +13,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from service.test_moving_http_sessions import INSERT, Leader, SessionsWithSettings, leader, sqlstate, text
+from service.test_opening import run
 
 from gateway.proxy.ticket_book import TicketBook
 from gateway.service import dispatch
@@ -24,8 +26,6 @@ from gateway.service.routing.own_statements import OwnStatements
 from gateway.wire import message
 from gateway.wire.message import Handle
 from sql.statement import BeginTransaction, EndTransaction
-from tests.service.test_moving_http_sessions import INSERT, Leader, SessionsWithSettings, leader, sqlstate, text
-from tests.service.test_opening import run
 
 USERS = ("ada", "eve")
 HISTORIES = 60

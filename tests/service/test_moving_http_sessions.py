@@ -11,6 +11,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from service.test_moving_sessions import gateway
+from service.test_opening import Gateway, Opener, Side, run, until
+from wire import calls
 
 from gateway.errors import StatementFailed, UpstreamLost
 from gateway.mv.ports import SqlSession
@@ -28,9 +31,6 @@ from gateway.wire.http_connection import HTTP
 from gateway.wire.message import Handle
 from gateway.wire.sasl import Login
 from sql.statement import BeginTransaction, EndTransaction
-from tests.service.test_moving_sessions import gateway
-from tests.service.test_opening import Gateway, Opener, Side, run, until
-from tests.wire import calls
 
 INSERT = "INSERT INTO t VALUES (1)"
 

@@ -7,6 +7,9 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
+from service.test_opening import Gateway, Opener, Side, run, until
+from wire import calls
+
 from gateway.errors import FreshgateError, StatementFailed, UpstreamLost
 from gateway.mv.ports import SqlSession
 from gateway.service.clients.session import RUNNING_MAX, Session
@@ -20,8 +23,6 @@ from gateway.service.routing.ways import Send
 from gateway.wire import message
 from gateway.wire.message import Handle
 from gateway.wire.sasl import PLAIN, Login
-from tests.service.test_opening import Gateway, Opener, Side, run, until
-from tests.wire import calls
 
 
 class Asked(Side):

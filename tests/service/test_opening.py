@@ -14,6 +14,7 @@ from typing import Any, cast
 import pytest
 from kept_lines import KeptLines
 from TCLIService import ttypes
+from wire import calls
 
 from gateway.access_list import Principal
 from gateway.config import Impersonator
@@ -46,7 +47,6 @@ from gateway.wire.http_connection import COOKIE_LOGIN, HTTP
 from gateway.wire.memory import Memory
 from gateway.wire.message import Handle
 from gateway.wire.sasl import PLAIN, Login
-from tests.wire import calls
 
 DEADLINE_SECONDS = 60.0
 LIMITED = "54000"

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 from clients import beeline
+from proxy.peers import Peer
 from TCLIService import ttypes
+from wire import calls
 
 from gateway.mv.ports import JobProgress
 from gateway.mv.refresh.progress import Progress, Report
@@ -26,8 +28,6 @@ from gateway.wire import message, reply
 from gateway.wire.message import FETCH_FIRST, FETCH_LOG, FetchCall
 from gateway.wire.rowset import rows_of
 from sql.names import TableName
-from tests.proxy.peers import Peer
-from tests.wire import calls
 
 DEADLINE_SECONDS = 60.0
 WIDTHS = (16, 10, 13, 5, 9, 7, 7, 6, 6)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from wire import calls
 
 from gateway.service.operations.operation import ROW_VALUES_MAX, ROWS_MAX, VALUES_MAX, Operation, Result, new_handle
 from gateway.wire.message import FETCH_FIRST, FetchCall
 from gateway.wire.rowset import COLUMNAR_PROTOCOL, ResultColumn, rows_of
-from tests.wire import calls
 
 FETCH_NEXT = 0
 

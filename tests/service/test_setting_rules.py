@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from fakes import Site
 from TCLIService import ttypes
+from wire import calls
 
 from gateway import settings_file
 from gateway.config import ConfigError, SessionRules
@@ -12,7 +13,6 @@ from gateway.errors import NotAllowed, SyntaxRefused
 from gateway.service.clients.setting_rules import SUBSTITUTE, Patterns, SettingRules
 from gateway.wire import message
 from sql.understood import Understood
-from tests.wire import calls
 
 RULES = SettingRules.of(
     SessionRules(

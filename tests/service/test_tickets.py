@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from wire import calls
 
 from gateway.service.clients.ticket import LooseTicket, SessionState, SessionTicket, Ticket
 from gateway.wire.frame import WireError
 from gateway.wire.message import Handle
 from gateway.wire.sasl import Login
-from tests.wire import calls
 
 HERE, AT_SPARK, RUNNING = (Handle(bytes((n,)) * 16, bytes((n + 1,)) * 16) for n in (1, 3, 5))
 LOGIN = Login("ádá", 'pass"word', "PLAIN", groups=frozenset({"analysts", "ö"}))

@@ -13,6 +13,7 @@ import pytest
 import uvloop
 from processes import Engine, FixedEndpoint
 from TCLIService import ttypes
+from wire import calls
 
 from gateway.errors import SparkLost, StatementFailed, UpstreamLost
 from gateway.mv.catalog.fence import Fence, Superseded
@@ -30,7 +31,6 @@ from gateway.wire.message import Handle
 from gateway.wire.sasl import COMPLETE, negotiation
 from sql.releases import NEWEST, Dialect
 from sql.texts.observation import LISTING_SETTINGS
-from tests.wire import calls
 
 ENDLESS = "SELECT count(*) FROM range(100000000000000)"
 NAP = "SELECT java_method('java.lang.Thread', 'sleep', 5000L)"  # ends by itself if nobody cancels it

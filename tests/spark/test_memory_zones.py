@@ -12,7 +12,7 @@ from memory_corpus import COLUMNS, DATABASE, TABLE
 from planning import OneSession, Planner, planner
 from processes import Engine
 from record_memory import prepare
-from test_rows_in_memory import differences, spark_pages
+from spark.test_rows_in_memory import differences, spark_pages
 
 from gateway.memory.page_encoding import PageFormat
 from gateway.mv.refresh.habits import Habits

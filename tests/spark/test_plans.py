@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from increment_faults import DEFINITIONS, of_places, of_texts
+from outlines import outline_of
 from planning import Planner, planner
 from processes import Engine
 from record_explanations import explain, increments_database
@@ -24,7 +25,6 @@ from sql.proof import plan_json
 from sql.proof.checker import NotProved, Proved, prove
 from sql.proof.plan import nodes_of
 from sql.query.explanations import NoPlan
-from tests.sql.increments.test_increment_definitions import outline_of
 
 DEADLINE_SECONDS = 300.0
 

@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from fuzzing.mutation import mutated
 from hypothesis import given
 from hypothesis import strategies as st
 from TCLIService import ttypes
@@ -18,7 +19,6 @@ from gateway.spark import protocol
 from gateway.wire import reply
 from gateway.wire.message import Handle
 from gateway.wire.rowset import ResultColumn, Type, row_set
-from scripts.fuzzing.mutation import mutated
 
 MISSING = (
     "org.apache.hive.service.cli.HiveSQLException: Error running query: [TABLE_OR_VIEW_NOT_FOUND] "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from statement_cases import is_user_property
 
 from sql.grammar.parser import parse
 from sql.lexed import Lexed
@@ -24,7 +25,6 @@ from sql.statement import (
     Trigger,
 )
 from sql.texts.create_text import create_statement, qualified, recurring_strategy, refresh_info
-from tests.sql.cases import is_user_property
 
 characters = st.characters(blacklist_categories=["Cs"])
 names = st.text(characters, min_size=1, max_size=6)

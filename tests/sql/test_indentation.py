@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import sqlparse
+import statement_cases
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +18,6 @@ from sql.scan import lexemes
 from sql.statement import CreateClauses, CreateMaterializedView
 from sql.texts.create_text import create_statement
 from sql.texts.indentation import CHARACTERS_MAX, indented
-from tests.sql import cases
 
 HERE = Path(__file__).parent
 
@@ -26,7 +26,12 @@ HERE = Path(__file__).parent
 def definitions() -> list[str]:
     """Returns the queries of the views in the case files."""
     files = sorted(path.relative_to(HERE).as_posix() for path in HERE.rglob("*.sql"))
-    texts = [text for name in files for text, result in cases.load(name) if result.startswith("CreateMaterializedView")]
+    texts = [
+        text
+        for name in files
+        for text, result in statement_cases.load(name)
+        if result.startswith("CreateMaterializedView")
+    ]
     parsed = [parse(Lexed(text)) for text in texts]
     return [each.query for each in parsed if isinstance(each, CreateMaterializedView)]
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from statement_cases import load
 
 from sql.classify import classify
 from sql.grammar.parser import SyntaxProblem
@@ -16,7 +17,6 @@ from sql.names import quote
 from sql.reading.lineage import PARSED_CHARACTERS_MAX, relations
 from sql.scan import dotted_name, lexemes
 from sql.statement import Forwarded, Reference
-from tests.sql.cases import load
 
 
 def forwarded(text: str) -> Forwarded:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from statement_cases import is_user_property, load
 
 from sql.classify import classify, glance
 from sql.grammar.parser import SyntaxProblem, parse, parse_about
@@ -28,7 +29,6 @@ from sql.statement import (
     Schedule,
 )
 from sql.texts.literals import string_token
-from tests.sql.cases import is_user_property, load
 
 
 def shown(value: object) -> str:

@@ -15,13 +15,13 @@ from oracle.comparison import Ours, misses
 from oracle.corpus import statements
 from oracle.mutation import Sample, Texts, pieces
 from oracle.plans import APART, DEFINED, Settings, read, shown
+from spark_corpus import QUERIES
 
 from sql.classify import glance
 from sql.lexed import Lexed
 from sql.reading import effects
 from sql.statement import Forwarded
 from sql.texts.indentation import indented
-from tests.sql.test_spark_corpus import QUERIES
 
 SEED = 20_261_126
 PLAIN = 400

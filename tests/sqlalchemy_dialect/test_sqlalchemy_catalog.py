@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import fake_session
 import pytest
 import sqlalchemy as sa
-from fake_session import Answer, Session, engine_of
+from sqlalchemy_dialect import fake_session
+from sqlalchemy_dialect.fake_session import Answer, Session, engine_of
 
 from gateway.sqlalchemy.driver import Refused
 

@@ -8,12 +8,12 @@ import math
 import uuid
 from typing import Any
 
-import fake_session
 import pytest
 import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy.schema import CreateTable, SetTableComment
+from sqlalchemy_dialect import fake_session
 
 from gateway.sqlalchemy import column_types, values
 from gateway.sqlalchemy.driver import ConnectionLost, DriverConnection, DriverCursor, ProgrammingError, Refused

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from TCLIService import ttypes
+from wire import calls
 
 from gateway.wire import message, reply
 from gateway.wire.message import FETCH_FIRST, FETCH_NEXT, FETCH_PRIOR
 from gateway.wire.rowset import ResultColumn, Type, row_set, rows_of
-from tests.wire import calls
 
 COLUMNAR, ROW_WISE = 9, 4
 COLUMNS = [ResultColumn("a"), ResultColumn("b", Type.INT)]

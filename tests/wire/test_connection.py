@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from wire import calls
+from wire.calls import pieces_of
 
 from gateway.wire import reply as replies
 from gateway.wire.connection import NOSASL, ClientConnection, Event, UpstreamConnection
@@ -12,8 +14,6 @@ from gateway.wire.frame import WireError, WireLimits, frame
 from gateway.wire.message import peek, reply_status, with_seqid
 from gateway.wire.rowset import ResultColumn, row_set
 from gateway.wire.sasl import COMPLETE, OK, PLAIN, START, Login, LoginRefused, negotiation, refusal
-from tests.wire import calls
-from tests.wire.calls import pieces_of
 
 BOTH = frozenset({PLAIN, NOSASL})
 LIMITS = WireLimits(request_bytes_max=100_000, reply_bytes_max=5_000, buffer_bytes_max=2_000, values_max=1_000)

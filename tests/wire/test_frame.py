@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from wire.calls import pieces_of
 
 from gateway.wire.frame import FrameReader, WireError, frame
-from tests.wire.calls import pieces_of
 
 PAYLOADS = st.lists(st.binary(max_size=40), max_size=8)
 CUTS = st.lists(st.integers(0, 1000), max_size=20)

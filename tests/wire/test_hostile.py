@@ -12,9 +12,11 @@ from random import Random
 from typing import Any
 
 import pytest
+from fuzzing.mutation import mutated, pieces, reordered
 from hypothesis import given
 from hypothesis import strategies as st
 from TCLIService import ttypes
+from wire import calls
 
 from gateway.service.answers import healing
 from gateway.wire import message as messages
@@ -28,8 +30,6 @@ from gateway.wire.repeat import Repeat
 from gateway.wire.rowset import ResultColumn, row_set
 from gateway.wire.sasl import COMPLETE, PLAIN, START, Login, LoginRefused, NegotiationReader, negotiation
 from gateway.wire.scanner import MessageScanner, message_end
-from scripts.fuzzing.mutation import mutated, pieces, reordered
-from tests.wire import calls
 
 BOTH = frozenset({PLAIN, NOSASL})
 LIMITS = WireLimits(request_bytes_max=20_000, reply_bytes_max=20_000, buffer_bytes_max=100_000, login_bytes_max=500)

@@ -11,8 +11,12 @@ from dataclasses import dataclass
 from random import Random
 
 import pytest
+from fuzzing import http_mutation
+from fuzzing.mutation import mutated, pieces
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from wire import calls
+from wire.calls import pieces_of
 
 from gateway.proxy.hosts import Hosts
 from gateway.wire import reply as replies
@@ -31,10 +35,6 @@ from gateway.wire.message import with_seqid
 from gateway.wire.repeat import Repeat
 from gateway.wire.reply import execute_ok
 from gateway.wire.sasl import Login, LoginRefused
-from scripts.fuzzing import http_mutation
-from scripts.fuzzing.mutation import mutated, pieces
-from tests.wire import calls
-from tests.wire.calls import pieces_of
 
 LIMITS = WireLimits(request_bytes_max=100_000, reply_bytes_max=5_000, buffer_bytes_max=20_000, values_max=1_000)
 CONTINUE = DirectReply(b"HTTP/1.1 100 Continue\r\n\r\n")

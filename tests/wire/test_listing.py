@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from TCLIService import ttypes
+from wire import calls
 
 from gateway.service.answers.metadata import (
     ROWS_MAX,
@@ -29,7 +30,6 @@ from gateway.wire.frame import WireError
 from gateway.wire.message import FetchCall
 from gateway.wire.rowset import ResultColumn, Type, Value, row_set
 from sql.names import TableName
-from tests.wire import calls
 
 STORAGE = "hidden"
 MATERIALIZED = {TableName("sales", "daily"), TableName("nyc", "delays")}

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from TCLIService import ttypes
+from wire import calls
+from wire.calls import HANDLE, OTHER
 
 from gateway.wire import message as messages
 from gateway.wire import reply as replies
 from gateway.wire.frame import WireError
 from gateway.wire.message import ExecuteCall, FetchCall, Handle, OpenCall, ReplyStatus
-from tests.wire import calls
-from tests.wire.calls import HANDLE, OTHER
 
 HANDLES = st.builds(Handle, st.binary(min_size=16, max_size=16), st.binary(min_size=16, max_size=16))
 SEQIDS = st.integers(-(1 << 31), (1 << 31) - 1)

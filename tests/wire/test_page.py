@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from TCLIService import ttypes
+from wire import calls
+from wire.spark_result import COLUMNAR, ROW_WISE, SparkResult, fetch, results
 
 from gateway.wire import message, reply
 from gateway.wire.frame import HEADER_BYTES, WireError, frame
 from gateway.wire.message import FETCH_FIRST, FETCH_NEXT, FETCH_PRIOR
 from gateway.wire.page import Fit, FittedPage, rows_in
-from tests.wire import calls
-from tests.wire.spark_result import COLUMNAR, ROW_WISE, SparkResult, fetch, results
 
 LIMIT = 2000
 LENGTHS = st.lists(st.integers(0, 3000), max_size=40)

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from TCLIService import ttypes
+from wire import calls
+from wire.spark_result import ROW_WISE, SparkResult, fetch, results
 
 from gateway.wire import reading, reply
 from gateway.wire.frame import WireError, frame
 from gateway.wire.message import FETCH_FIRST, FETCH_NEXT, FETCH_PRIOR
 from gateway.wire.reading import Ahead, ResultReading
-from tests.wire import calls
-from tests.wire.spark_result import ROW_WISE, SparkResult, fetch, results
 
 LENGTHS = st.lists(st.integers(0, 700), max_size=60)
 

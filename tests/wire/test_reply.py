@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from TCLIService import ttypes
+from wire import calls
 
 from gateway.wire import message as messages
 from gateway.wire import reply as replies
 from gateway.wire.reply import METHODS
 from gateway.wire.rowset import ResultColumn, Type, Value, null_bits, row_set, rows_of, table_schema
-from tests.wire import calls
 
 COLUMNS = [ResultColumn(kind.name.lower(), kind, "what it is") for kind in Type]
 ROW = st.tuples(

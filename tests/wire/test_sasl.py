@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from wire.calls import pieces_of
 
 from gateway.wire.frame import OtherProtocol, WireError
 from gateway.wire.sasl import (
@@ -20,7 +21,6 @@ from gateway.wire.sasl import (
     negotiation,
     refusal,
 )
-from tests.wire.calls import pieces_of
 
 LIMIT = 1024
 ADA = Login("ada", "pässwort", "PLAIN")

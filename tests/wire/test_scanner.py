@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from TCLIService import ttypes
+from wire import calls
 
 from gateway.wire import reply as replies
 from gateway.wire.frame import WireError
 from gateway.wire.rowset import ResultColumn, Type, row_set
 from gateway.wire.scanner import MessageScanner, message_end
-from tests.wire import calls
 
 MIB = 1 << 20
 HEAD = b"\x80\x01\x00\x01\x00\x00\x00\x01f\x00\x00\x00\x07"

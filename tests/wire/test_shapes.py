@@ -5,16 +5,16 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from fuzzing.mutation import mutated
 from hypothesis import given
 from hypothesis import strategies as st
+from wire import calls
 
 from gateway.wire import reply as replies
 from gateway.wire.frame import WireError
 from gateway.wire.message import TO_GUID, TO_NEW_GUID, TO_SECRET, TO_STATEMENT, Handle, with_handle, with_seqid
 from gateway.wire.scanner import MessageScanner
 from gateway.wire.shapes import Shapes
-from scripts.fuzzing.mutation import mutated
-from tests.wire import calls
 
 HANDLES = st.builds(Handle, st.binary(min_size=16, max_size=16), st.binary(min_size=16, max_size=16))
 REPLIES = [

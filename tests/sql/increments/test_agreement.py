@@ -9,13 +9,13 @@ from collections import Counter
 
 import pytest
 from increment_faults import DEFINITIONS, NOT_READ_SO, of_keys, of_places, of_texts
+from outlines import outline_of
 from record_explanations import recorded
 
 from sql.increments.agreement import disagreement, is_within_keys, keyed, marked
 from sql.increments.outline import Outline
 from sql.increments.planned_rows import computed
 from sql.query.explanations import Line, NoPlan, sections, tree
-from tests.sql.increments.test_increment_definitions import outline_of
 
 EXPLAINED = recorded()
 

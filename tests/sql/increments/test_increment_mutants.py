@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+import duck
 import pytest
+from duck import Definition, Row, Step, play
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from random_definitions import STARTS, STEPS, aggregations, distinct, selections, windows
 
 from sql.increments import changed_rows, texts
 from sql.increments.named_keys import NamedKeys
@@ -17,9 +20,6 @@ from sql.increments.states import States
 from sql.increments.templates import Aggregate
 from sql.increments.terms import ChangeTerm, terms
 from sql.names import TableName, quote
-from tests.sql.increments import duck
-from tests.sql.increments.duck import Definition, Row, Step, play
-from tests.sql.increments.random_definitions import STARTS, STEPS, aggregations, distinct, selections, windows
 
 Change = Mapping[TableName, str]
 SEARCH = settings(

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import os
 
+from duck import Definition, Row, Step, play
 from hypothesis import HealthCheck, given, seed, settings
-
-from tests.sql.increments.duck import Definition, Row, Step, play
-from tests.sql.increments.random_definitions import DEFINITIONS, STARTS, STEPS
+from random_definitions import DEFINITIONS, STARTS, STEPS
 
 REFRESHES = int(os.environ.get("FRESHGATE_REFRESHES", "285"))
 SEED = int(os.environ.get("FRESHGATE_SEED", "1"))

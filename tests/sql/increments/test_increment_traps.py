@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 import pytest
+from duck import Definition, Row, Step, name, outline_of, play
 
 from sql.increments import texts
 from sql.increments.terms import terms
-from tests.sql.increments.duck import Definition, Row, Step, name, outline_of, play
 
 T: list[Row] = [
     (1, "x", 1, Decimal("0.25"), 0.5),

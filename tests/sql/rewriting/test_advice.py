@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
+from star import SHOP, TABLES, columns_of
+from statement_cases import load
 
 from sql.names import Namespace, TableName
 from sql.rewriting.advice import UNKNOWN_KEYS_MAX, Described, Suggestion, suggested, tables_of, without_literals
@@ -14,8 +16,6 @@ from sql.rewriting.matching import Proposal, propose
 from sql.rewriting.shape import shape_of
 from sql.statement import CreateMaterializedView
 from sql.understood import Understood
-from tests.sql.cases import load
-from tests.sql.rewriting.star import SHOP, TABLES, columns_of
 
 _TYPES = {
     "decimal(15,2)": "l_quantity l_extendedprice l_discount l_tax o_totalprice",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 from sqlglot import exp
+from star import SHOP, VIEWS, columns_of, outcome, proposed
+from statement_cases import load
 
 from sql.names import TableName
 from sql.rewriting.blocks import inlined
@@ -11,8 +13,6 @@ from sql.rewriting.dialect import parsed
 from sql.rewriting.labels import label_of
 from sql.rewriting.matching import Proposal
 from sql.rewriting.shape import shape_of
-from tests.sql.cases import load
-from tests.sql.rewriting.star import SHOP, VIEWS, columns_of, outcome, proposed
 
 CASES = [(text, *expected.split(": ", 1)) for text, expected in load("rewriting/dashboards.sql")]
 SERVED = [(text, view) for text, view, expected in CASES if not expected.startswith("- ")]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
+from star import SHOP, TABLES, VIEWS, columns_of, outcome, proposed, view
 
 from sql.names import Namespace, TableName
 from sql.rewriting.candidate import RewritableView
 from sql.rewriting.matching import TOGETHER_MAX, Miss, Proposal, propose
 from sql.rewriting.shape import shape_of
-from tests.sql.rewriting.star import SHOP, TABLES, VIEWS, columns_of, outcome, proposed, view
 
 
 def over(made: RewritableView, text: str) -> str:

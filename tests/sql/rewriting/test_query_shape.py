@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from statement_cases import load
 
 from sql.rewriting.shape import HOLE, Hints, shape_of
-from tests.sql.cases import load
 
 DASHBOARDS = [text for text, _ in load("rewriting/dashboards.sql")]
 

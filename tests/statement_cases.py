@@ -8,10 +8,10 @@ from sql.grammar.view_properties import _MEANING, _SESSION_PREFIX, check_name
 
 
 def load(name: str) -> list[tuple[str, str]]:
-    """The (statement, expected) pairs of a file; `name` is its path relative to this folder."""
+    """The (statement, expected) pairs of a file; `name` is its path relative to tests/sql."""
     pairs: list[tuple[str, str]] = []
     lines: list[str] = []
-    for line in (Path(__file__).parent / name).read_text(encoding="utf-8").splitlines():
+    for line in (Path(__file__).parent / "sql" / name).read_text(encoding="utf-8").splitlines():
         if line.startswith("-->"):
             pairs.append(("\n".join(lines).removesuffix(";"), line[3:].strip()))
             lines = []

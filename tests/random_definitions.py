@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from duck import Definition, Row, Step
 from hypothesis import strategies as st
-
-from tests.sql.increments.duck import Definition, Row, Step
 
 _NUMBERS = st.sampled_from([None, 0, 1, 2, 3])
 _NAMES = st.sampled_from([None, "x", "y", ""])
