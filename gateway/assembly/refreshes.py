@@ -87,18 +87,19 @@ def refreshed_views(settings: Settings, spark: AtSpark, views: Views, versions: 
     )
     limits = RefreshLimits(timeout=settings.refresh.timeout)
     tasks = Tasks(catalog, inspector, executor, versions.numbers, log, fence, limits)
+    costs = ExpectedCosts(catalog, increments)
     inheritance = Inheritance(
         catalog,
         metastore,
         inspector,
         increments,
+        costs,
         surroundings,
         spark.plans,
         planning.refreshers,
         views.storages,
         versions.readers,
     )
-    costs = ExpectedCosts(catalog, increments)
     return Refreshes(planning, proposer, log, publication, executor, tasks, costs, inheritance)
 
 

@@ -14,7 +14,7 @@ ROWS_FACTOR = 10
 """Of the rows of a large result: 10 million by default."""
 RUNS = 5
 OPTIONS = "REFRESH INCREMENTAL FALLBACK"
-"""With the states that refreshes by rows store."""
+"""With the states that refreshes by rows store, and stored rows wherever they can be used."""
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,7 @@ from sql.proof.understood_classes import (
 Columns: TypeAlias = Mapping[str, Term]
 APPROXIMATE = frozenset({"float", "double"})
 TRUE = literal("Boolean", "true", "boolean")
+_COMBINING = frozenset({"Aggregate", "Expand", "Generate", "Join", "Window", "WindowGroupLimit"})
 _SCAN = "org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation"
 
 
@@ -139,6 +140,11 @@ def can_be_stored(definition: Plan) -> Proved | NotProved:
 def is_ordered(plan: Plan) -> bool:
     """Whether its rows have an order anywhere, which stored ones lose."""
     return any(node.kind == "Sort" for node in nodes_of(plan.root))
+
+
+def combines_rows(plan: Plan) -> bool:
+    """Whether its rows take more than to read each row by itself: they are grouped, joined or ranked anywhere."""
+    return any(node.kind in _COMBINING for node in nodes_of(plan.root))
 
 
 def _is_determined(window: Node) -> bool:

@@ -123,7 +123,8 @@ EXCHANGED = {"several.large": [(1,)], "several.least": [(2,), (3,), (4,)]}
 def change_and_exchange(here: Any, there: Any) -> None:
     """Changes the definition of a view, and exchanges its name with another one's, through a gateway that does not
     lead."""
-    changed = "CREATE OR REPLACE MATERIALIZED VIEW several.large AS SELECT amount FROM several.sales WHERE amount"
+    changed = "CREATE OR REPLACE MATERIALIZED VIEW several.large REFRESH INCREMENTAL FALLBACK AS "
+    changed += "SELECT amount FROM several.sales WHERE amount"
     rows(there, f"{changed} > 3")
     rows(there, f"{changed} > 1")
     assert any("stored rows of version 1" in line for line in there.fetch_logs())

@@ -13,6 +13,7 @@ from gateway.access_list import AccessList, Principal
 from gateway.mv.freshness.drift import Drift
 from gateway.mv.freshness.entry import Entry
 from gateway.mv.model.contents import Basis, Contents, Keyed
+from gateway.mv.model.marks import Fold
 from gateway.mv.model.snapshot import Snapshot
 from gateway.mv.model.view import Cause, RefreshMode, Task, TaskStatus, TriggerMode, base_key
 from gateway.mv.refresh.expected_costs import NOT_LOOKED, SMALL, ExpectedCost, ExpectedCosts
@@ -32,14 +33,17 @@ BY_ROWS = Basis(MARKS, complete_ms=10_000, rows_ms=2_000, rows_bytes=5)
 class FakeIncrements:
     """What is known of a definition and its tables."""
 
-    def __init__(self, *, hindrance: str = "", small: bool = False) -> None:
-        self.hindrance, self.small = hindrance, small
+    def __init__(self, *, hindrance: str = "", small: bool = False, size: int = 0) -> None:
+        self.hindrance, self.small, self.size = hindrance, small, size
 
     def known_hindrance(self, _: Any) -> str:
         return self.hindrance
 
     def is_known_small(self, _: Any) -> bool:
         return self.small
+
+    def known_bytes(self, _: Any) -> int:
+        return self.size
 
 
 async def stage() -> tuple[Site, Entry]:
@@ -69,8 +73,12 @@ def with_method(entry: Entry, method: Method) -> None:
     given(entry, clauses=replace(clauses, refreshing=replace(clauses.refreshing, method=method)))
 
 
+def costs(site: Site, **known: Any) -> ExpectedCosts:
+    return ExpectedCosts(site.catalog, cast(Increments, FakeIncrements(**known)))
+
+
 def cost(site: Site, entry: Entry, **known: Any) -> ExpectedCost:
-    return ExpectedCosts(site.catalog, cast(Increments, FakeIncrements(**known))).of(entry)
+    return costs(site, **known).of(entry)
 
 
 async def test_a_fresh_view_costs_nothing() -> None:
@@ -201,3 +209,19 @@ async def test_a_query_gets_it_from_memory() -> None:
     await client.execute("SELECT * FROM freshgate.refresh_costs")
     (sent,) = site.spark.texts[before:]
     assert "'NOT_REFRESH'" in sent
+
+
+async def test_a_definition_is_quick_if_all_its_rows_were() -> None:
+    site, entry = await stage()
+    entry.history.tasks.clear()
+    assert not costs(site).is_quick(entry)
+    entry.history.begin(replace(DONE, finished_at=DONE.started_at + 4_999))
+    assert costs(site).is_quick(entry)
+    has(entry, replace(BY_ROWS, complete_ms=5_000))
+    assert not costs(site).is_quick(entry)
+
+
+async def test_base_tables_are_compared_with_the_stored_rows() -> None:
+    site, entry = await stage()
+    given(entry, current=replace(entry.view.current, files=Fold(1, 1, 100)))
+    assert [costs(site, size=size).reads_little(entry.view) for size in (0, 1, 399, 400)] == [False, True, True, False]

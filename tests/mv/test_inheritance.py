@@ -20,6 +20,9 @@ from gateway.mv.freshness.drift import Drift
 from gateway.mv.model.view import Freshness, MaterializedView
 from gateway.mv.observation.inspection import Inspection, Inspector
 from gateway.mv.ports import PlanUnavailable, SqlSession
+from gateway.mv.refresh import expected_costs
+from gateway.mv.refresh.expected_costs import ExpectedCosts
+from gateway.mv.rewriting import inheritance
 from gateway.service.clients.session import Session
 from sql.classify import classify
 from sql.lexed import Lexed
@@ -111,7 +114,19 @@ class Stage:
         return self.house.catalog.freshness(self.house.entry("s.m").view.id)
 
 
+@pytest.fixture(autouse=True)
+def _slow_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every view takes long to compute, unless a test says otherwise."""
+    monkeypatch.setattr(expected_costs, "QUICK_MS", 0)
+
+
 staged = staged_by(Stage, lambda stage: stage.house.run(CREATE))
+
+
+async def standing() -> Stage:
+    stage = Stage()
+    await stage.house.run(CREATE)
+    return stage
 
 
 @staged
@@ -237,6 +252,36 @@ async def test_rows_that_are_asked_for_anew_are_computed(stage: Stage) -> None:
 @staged
 async def test_a_view_that_is_always_recomputed_is(stage: Stage) -> None:
     assert "REFRESH COMPLETE" in await stage.refused(NARROWER.replace(" AS ", " REFRESH COMPLETE AS ", 1))
+
+
+async def test_what_is_computed_quickly_is_computed_anew_unless_rows_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage = await standing()
+    monkeypatch.setattr(expected_costs, "QUICK_MS", 60_000)
+    assert "quickly" in await stage.refused()
+    by_rows = NARROWER.replace(" AS ", " REFRESH INCREMENTAL FALLBACK AS ", 1)
+    assert STORED.search(await stage.replace(by_rows))
+
+
+async def test_the_time_of_rows_that_came_from_stored_ones_is_not_that_of_all_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage = await standing()
+    await stage.replace()
+    monkeypatch.setattr(expected_costs, "QUICK_MS", 60_000)
+    assert STORED.search(await stage.replace(NARROWER.replace("> 5", "> 6")))
+
+
+async def test_rows_that_are_only_selected_come_from_base_tables_of_their_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = await standing()
+    monkeypatch.setattr(ExpectedCosts, "reads_little", lambda *_: True)
+    # The plans of this stage are those of groups.
+    assert STORED.search(await stage.replace())
+    monkeypatch.setattr(inheritance, "combines_rows", lambda _: False)
+    assert STORED.search(await stage.replace()) is None
+    (_, task), *_ = stage.house.entry("s.m").history.tasks
+    assert not task.of_replaced
 
 
 @staged

@@ -70,7 +70,8 @@ class History:
 
     def usual_ms(self, mode: RefreshMode, at_least: int = 1) -> int | None:
         """How long a refresh of this kind runs: the median, once so many have succeeded."""
-        found = sorted(task.finished_at - task.started_at for task in self.of_method(mode))
+        tasks = (task for task in self.of_method(mode) if not task.of_replaced)
+        found = sorted(task.finished_at - task.started_at for task in tasks)
         return found[len(found) // 2] if len(found) >= max(1, at_least) else None
 
     @property

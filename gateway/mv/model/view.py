@@ -141,6 +141,11 @@ class Version:
     then. Later refreshes have copied rows, or have written single partitions."""
 
     @property
+    def stored_bytes(self) -> int:
+        """The bytes of the files that it shows; 0 if that is unknown."""
+        return self.files.sum if self.files is not None else 0
+
+    @property
     def partitions(self) -> int:
         """How many partitions it describes: its own and those of base tables, as far as either must be named."""
         keyed = self.contents.keyed
@@ -323,6 +328,10 @@ class Cause:
         return not self.partitions
 
 
+REPLACED = "the definition was replaced"
+"""The reason of a task that computes a new view's rows from those of the view that it replaces."""
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """One run of a view's refresh. Times are milliseconds since the epoch, 0 if not reached yet."""
@@ -349,6 +358,11 @@ class Task:
     """How many rows it wrote; None if that is unknown."""
     route: str = ""
     """Why it was computed by rows or not, with the estimates. Empty if that was not a question."""
+
+    @property
+    def of_replaced(self) -> bool:
+        """Whether its rows come from the view that a new one has replaced: its time tells nothing about others."""
+        return self.reason == REPLACED
 
     def writing(self, first: Sequence[str], needed: int) -> Task:
         """The task, once the number of partitions and the names of the first ones are known. The names are limited

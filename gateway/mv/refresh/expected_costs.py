@@ -18,6 +18,12 @@ from sql.statement import Method
 
 CHEAPER = 0.8
 """A refresh by rows must take at most this part of the other method's time."""
+QUICK_MS = 5_000
+"""AUTO computes the rows of a changed definition from the base tables if that took less. From stored rows it takes one
+to two seconds for the plans, and the time to read and write them."""
+PLAIN_SHARE = 4
+"""Rows that are selected one by one come from the stored ones if the base tables have this many times their bytes: a
+base table has more columns, of which Spark reads those that it needs."""
 SMALL = "its base tables are smaller than 64 MiB together"
 NOT_LOOKED = "as the last one: its base tables have not been observed since a write"
 
@@ -67,7 +73,7 @@ class ExpectedCosts:
     def of(self, entry: Entry) -> ExpectedCost:
         view, history = entry.view, entry.history
         basis, share = view.current.contents.basis, _share(view, entry.drift)
-        complete = (basis.complete_ms if basis else 0) or history.usual_ms(RefreshMode.COMPLETE)
+        complete = _complete_ms(entry)
         partial = history.usual_ms(RefreshMode.PARTIAL)
         if share is not None and share < 1 and complete is not None:
             partial = round(complete * share)
@@ -79,6 +85,16 @@ class ExpectedCosts:
         known = ExpectedCost(None, "", complete, partial, rows, share)
         chosen, because = self._choice(entry, method, hindrance, known)
         return replace(known, method=chosen, because=because)
+
+    def is_quick(self, entry: Entry) -> bool:
+        """Whether all rows are computed from the base tables as soon as those of another definition from them."""
+        took = _complete_ms(entry)
+        return took is not None and took < QUICK_MS
+
+    def reads_little(self, view: MaterializedView) -> bool:
+        """Whether the base tables are not much larger than the stored rows: then each row is read as soon from them,
+        unless rows are combined."""
+        return 0 < self._increments.known_bytes(view) < PLAIN_SHARE * view.current.stored_bytes
 
     def _choice(
         self, entry: Entry, method: Method, hindrance: str, known: ExpectedCost
@@ -109,6 +125,12 @@ class ExpectedCosts:
         if method is Method.AUTO and rows and other and is_dearer(rows, other):
             return recomputed, f"by rows it would take {rows / 1000:.1f} s"
         return RefreshMode.INCREMENTAL, "its base tables tell which rows have changed"
+
+
+def _complete_ms(entry: Entry) -> int | None:
+    """What it takes to compute all rows from the base tables; None if that is unknown."""
+    basis = entry.view.current.contents.basis
+    return (basis.complete_ms if basis else 0) or entry.history.usual_ms(RefreshMode.COMPLETE)
 
 
 def _rows_ms(basis: Basis | None, entry: Entry) -> int | None:

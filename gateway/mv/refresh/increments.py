@@ -129,6 +129,10 @@ class Increments:
         sizes = [self._changes.known_size(table) for table in view.tables if not table.is_function]
         return bool(sizes) and all(sizes) and sum(sizes) < self._from_bytes
 
+    def known_bytes(self, view: MaterializedView) -> int:
+        """The bytes of what the view reads; 0 if they are not known without a statement."""
+        return 0 if view.views else self._bytes_of(table for table in view.tables if not table.is_function)
+
     def known_hindrance(self, view: MaterializedView) -> str:
         """Why the definition cannot be refreshed by rows, as far as it was determined; empty if nothing is known."""
         known = self._analysed.get(view.id)
@@ -389,7 +393,7 @@ class Increments:
         subtracts = outline.kind is Kind.ROWS and _removes(summands)
         floats = await self._floats(view) if subtracts else {}
         rows, appends = _rows(view, outline, analysed.hidden, summands, now, named, floats)
-        read = [size] if appends else [size, _stored_bytes(view)]
+        read = [size] if appends else [size, view.current.stored_bytes]
         if outline.kind is Kind.ROWS and all(read) and sum(read) <= GATHERED_BYTES_MAX:
             rows = self._gathered(view, rows, by_one=len(outline.places) == 1)
         whole = 0 if view.views else self._bytes_of(tables.values())
@@ -439,7 +443,7 @@ class Increments:
     async def _base_bytes(self, base: str, table: TableName, inspection: Inspection) -> int:
         """About how many bytes a table, or what a view below shows, has; 0 if that is unknown."""
         if (below := self._catalog.find(base)) is not None:
-            return _stored_bytes(below.view)
+            return below.view.current.stored_bytes
         return await self._changes.size(table, inspection.looks[table]) or 0
 
     async def _floats(self, view: MaterializedView) -> dict[str, str]:
@@ -459,7 +463,7 @@ class Increments:
 
     def copied(self, view: MaterializedView) -> Exact:
         """The rows of a version that is shown together with earlier ones, as a version of its own."""
-        few = 0 < _stored_bytes(view) <= GATHERED_BYTES_MAX
+        few = 0 < view.current.stored_bytes <= GATHERED_BYTES_MAX
         return Exact(self._gathered(view, RowsQuery(_stored(view, ())), by_one=few))
 
     def _basis(self, view: MaterializedView, outline: Outline) -> Basis:
@@ -567,11 +571,6 @@ def _pinned(outline: Outline, term: ChangeTerm, now: Mapping[TableName, str]) ->
 
 def _stored(view: MaterializedView, hidden: Iterable[str]) -> str:
     return public_view.stored_rows(view.storage, (*view.columns, *hidden), view.current.shown, view.layout)
-
-
-def _stored_bytes(view: MaterializedView) -> int:
-    """The bytes of the files that the current version shows; 0 if that is unknown."""
-    return view.current.files.sum if view.current.files is not None else 0
 
 
 def _removes(summands: Iterable[ChangeTerm]) -> bool:

@@ -20,7 +20,7 @@ from gateway.mv.freshness.drift import PARTLY_BUILT, Drift, reason, selection
 from gateway.mv.model.layout import taken_for_one
 from gateway.mv.model.partitions import Called, Partition, StoredPartitions
 from gateway.mv.model.snapshot import PartitionValues, Snapshot
-from gateway.mv.model.view import Cause, FollowedTable, MaterializedView, base_key
+from gateway.mv.model.view import REPLACED, Cause, FollowedTable, MaterializedView, base_key
 from gateway.mv.observation.inspection import Inspection, Inspector
 from gateway.mv.ports import Metastore, ServiceSessions, SqlSession
 from gateway.mv.refresh.habits import Habits
@@ -219,9 +219,9 @@ class Proposer:
     def inherited(self, view: MaterializedView, inspection: Inspection, source: Inherited) -> RefreshPlan:
         """The plan for the first version of a new view, from the rows of the one that it replaces."""
         route = f"from the stored rows of version {source.version} of the replaced view{source.beside}"
-        why, number = "the definition was replaced", view.current.number
+        number = view.current.number
         renewed = inspection.renewed(view_bases(view)) if source.adds_rest else []
-        return replace(plan_refresh(view, number, why, self._habits, renewed=renewed, source=source), route=route)
+        return replace(plan_refresh(view, number, REPLACED, self._habits, renewed=renewed, source=source), route=route)
 
     # --- partitions of the view --------------------------------------------------------------------
 

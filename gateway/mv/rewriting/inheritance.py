@@ -24,6 +24,7 @@ from gateway.mv.model.view import MaterializedView, base_key
 from gateway.mv.observation.inspection import Inspection, Inspector
 from gateway.mv.observation.storage_looks import StorageLooks
 from gateway.mv.ports import UNKNOWN_SETTINGS, Metastore, Plans, PlanUnavailable, SqlSession
+from gateway.mv.refresh.expected_costs import ExpectedCosts
 from gateway.mv.refresh.increments import Increments
 from gateway.mv.refresh.planner import Exact, Inherited
 from gateway.mv.refresh.surroundings import Surroundings
@@ -34,7 +35,7 @@ from sql.definition.bases import bases
 from sql.grammar import view_properties
 from sql.increments.reasons import NotIncremental
 from sql.names import Namespace, TableName, quote
-from sql.proof.checker import NotProved, can_be_stored, is_ordered, prove
+from sql.proof.checker import NotProved, can_be_stored, combines_rows, is_ordered, prove
 from sql.proof.plan import Plan
 from sql.rewriting.candidate import RewritableView
 from sql.rewriting.matching import Miss, Proposal, propose
@@ -83,6 +84,7 @@ class Inheritance:
         metastore: Metastore,
         inspector: Inspector,
         increments: Increments,
+        costs: ExpectedCosts,
         surroundings: Surroundings,
         plans: Plans,
         refreshers: RefreshersPlans,
@@ -93,6 +95,7 @@ class Inheritance:
         self._metastore = metastore
         self._inspector = inspector
         self._increments = increments
+        self._costs = costs
         self._surroundings = surroundings
         self._plans = plans
         self._refreshers = refreshers
@@ -186,12 +189,20 @@ class Inheritance:
                 raise NotInherited("its rows depend on when they are computed (enable_nondeterministic_function)")
         if view.clauses.refreshing.method is Method.COMPLETE:
             raise NotInherited("REFRESH COMPLETE asks for it")
+        by_price = (view.clauses.refreshing.method or Method.AUTO) is Method.AUTO
+        if by_price and self._costs.is_quick(entry):
+            raise NotInherited("those of the replaced view were computed quickly")
         if view.refreshed_as != old.refreshed_as or old.current.narrowed:
             raise NotInherited("it is refreshed in the name of another user, or that user may be shown other rows")
         kept = [await self._surroundings.kept(each) for each in (view, old)]
         session = [view_properties.session_settings(each.properties) for each in (view, old)]
         if kept[0] != kept[1] or UNKNOWN_SETTINGS in kept or session[0] != session[1]:
             raise NotInherited("it was created with other settings of Spark")
+        await self._check_definition(old, by_price=by_price)
+
+    async def _check_definition(self, old: MaterializedView, *, by_price: bool) -> None:
+        """Raises NotInherited if the definition does not say exactly what is stored, or if its rows would save nothing
+        and it is `by_price` whether they are read."""
         refreshed = await self._refreshers.of(old)
         if refreshed.unlike:
             raise NotInherited(refreshed.unlike)
@@ -200,6 +211,8 @@ class Inheritance:
         if is_ordered(refreshed.plan):
             # The stored rows are in any order, and the plan of its definition is not.
             raise NotInherited("its definition has an ORDER BY")
+        if by_price and self._costs.reads_little(old) and not combines_rows(refreshed.plan):
+            raise NotInherited("it only selects rows, and its base tables are not much larger than its stored rows")
 
     def _columns(self, inspection: Inspection) -> dict[TableName, tuple[str, ...]]:
         """The columns of what a view reads."""
