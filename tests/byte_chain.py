@@ -87,7 +87,7 @@ def chain(engine: Engine, database: str, log: Path, *, http: bool = False) -> It
         # A read whose result may be kept is read by the gateway first.
         "result_cache.bytes": 0,
     }
-    gateway = Gateway(log, upstream=f"{behind.host}:{behind.port}", **settings)
+    gateway = Gateway(log, upstream=f"{behind.host}:{behind.port}", settings=settings)
     before = Recorder(gateway.host, gateway.http_port if http else gateway.port)
     try:
         with pyhive(gateway.host, gateway.port, user="creator", database=database) as cursor:

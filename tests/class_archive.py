@@ -50,7 +50,7 @@ def main() -> None:
 def _record(directory: Path, made: Path) -> None:
     java = f"{FOR_TESTS} -XX:ArchiveClassesAtExit={made}"
     options: dict[str, Any] = {JAVA_OPTIONS: java}
-    engine = Engine(directory / "engine", **options)
+    engine = Engine(directory / "engine", spark=options)
     (jvm,) = psutil.Process(engine.program.process.pid).children()
     gateway = Gateway(directory / "gateway.log", upstream=f"{engine.host}:{engine.port}")
     with pyhive(gateway.host, gateway.port) as cursor:

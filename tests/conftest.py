@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -92,9 +92,9 @@ def lake_engine(spark_server: None, tmp_path_factory: pytest.TempPathFactory) ->
     chosen = chosen_home()
     running: Engine | ReleaseServer
     if chosen is None:
-        running = Engine(home / "data", obeys_modes=True, archives=lake_archives(), **settings)
+        running = Engine(home / "data", obeys_modes=True, archives=lake_archives(), spark=settings)
     else:
-        running = ReleaseServer(chosen, home / "data", lake_archives(os.environ[CHOSEN]), **settings)
+        running = ReleaseServer(chosen, home / "data", lake_archives(os.environ[CHOSEN]), spark=settings)
     yield running
     running.stop()
 
@@ -104,7 +104,7 @@ def gateway(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """A gateway in front of the shared engine, for tests that do not change or stop it."""
     log = tmp_path_factory.mktemp("gateway") / "gateway.log"
     settings: dict[str, Any] = {"storage.database": STORAGE, "storage.locations": tmp_path_factory.getbasetemp()}
-    running = Gateway(log, upstream=f"{engine.host}:{engine.port}", **settings)
+    running = Gateway(log, upstream=f"{engine.host}:{engine.port}", settings=settings)
     yield running
     running.stop()
 
@@ -124,10 +124,11 @@ def start_gateway(engine: Engine, tmp_path: Path) -> Iterator[StartGateway]:
     started: list[Gateway] = []
     storage = f"storage_{next(_storages)}"
 
-    def start(**settings: Any) -> Gateway:
+    def start(*, constants: Mapping[str, object] | None = None, take_over: bool = False, **settings: object) -> Gateway:
         log = tmp_path / f"gateway-{len(started)}.log"
         settings = {"storage.database": storage, **settings}
-        started.append(Gateway(log, upstream=f"{engine.host}:{engine.port}", **settings))
+        upstream = f"{engine.host}:{engine.port}"
+        started.append(Gateway(log, upstream=upstream, constants=constants, take_over=take_over, settings=settings))
         return started[-1]
 
     yield start

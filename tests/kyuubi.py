@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
@@ -39,7 +40,7 @@ class Kyuubi:
 
     host = "127.0.0.1"
 
-    def __init__(self, home: Path, directory: Path, metastore: int, **settings: str) -> None:
+    def __init__(self, home: Path, directory: Path, metastore: int, settings: Mapping[str, str]) -> None:
         need_spark()
         self.directory = directory
         self.port = free_port()

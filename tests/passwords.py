@@ -27,7 +27,7 @@ def logins_of(users: Path) -> dict[str, object]:
 def checking_gateway(engine: Engine, folder: Path, storage: str, **settings: Any) -> Iterator[Gateway]:
     """A gateway that checks logins, also over HTTP."""
     settings = {"listen.http_port": 0, "storage.database": storage, **logins_of(folder / "users"), **settings}
-    running = Gateway(folder / "gateway.log", upstream=f"{engine.host}:{engine.port}", **settings)
+    running = Gateway(folder / "gateway.log", upstream=f"{engine.host}:{engine.port}", settings=settings)
     try:
         yield running
     finally:

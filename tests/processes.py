@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 import psutil
 from forks import Fork
@@ -171,7 +172,12 @@ class Engine:
     host = "127.0.0.1"
 
     def __init__(
-        self, data_dir: Path, *, obeys_modes: bool = False, archives: Sequence[Path] = (), **spark: str
+        self,
+        data_dir: Path,
+        *,
+        obeys_modes: bool = False,
+        archives: Sequence[Path] = (),
+        spark: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """`obeys_modes`: file modes apply to the engine even if root starts it.
 
@@ -243,9 +249,7 @@ class Gateway:
     `script`: another program of the tests that runs a gateway. `constants`: for `tuned_gateway`.
 
     In front of an engine it has a storage database of its own unless the settings name one: of several gateways on one
-    storage database, only the one started last may change views, and the engine's other tests need theirs.
-
-    Callers have settings in a `dict[str, Any]`, because any of its keys might be another parameter for mypy."""
+    storage database, only the one started last may change views, and the engine's other tests need theirs."""
 
     def __init__(
         self,
@@ -257,7 +261,7 @@ class Gateway:
         script: str = "",
         take_over: bool = False,
         constants: Mapping[str, object] | None = None,
-        **settings: object,
+        settings: Mapping[str, object] = MappingProxyType({}),
     ) -> None:
         self.log = log
         if upstream is not None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from clients import rows
@@ -71,16 +72,25 @@ class Seen:
         return found[0]
 
 
-def start(directory: Path, upstream: str, **settings: Any) -> Seen:
+def start(
+    directory: Path,
+    upstream: str,
+    *,
+    constants: Mapping[str, object] = MappingProxyType({}),
+    script: str = "",
+    **settings: Any,
+) -> Seen:
+    """A gateway that soon tells what changed. `constants` and `script` are those of `Gateway`."""
     port, audit = free_port(), directory / "audit.jsonl"
-    settings = {
-        "metrics.port": port,
-        "constants": {"gateway.assembly.reporting.Readiness.interval": 0.2},
-        "log.audit": audit,
-        **settings,
-    }
     page = settings.get("page.port", 0)
-    return Seen(Gateway(directory / "gateway.log", upstream=upstream, **settings), port, audit, page)
+    gateway = Gateway(
+        directory / "gateway.log",
+        upstream=upstream,
+        script=script,
+        constants={"gateway.assembly.reporting.Readiness.interval": 0.2, **constants},
+        settings={"metrics.port": port, "log.audit": audit, **settings},
+    )
+    return Seen(gateway, port, audit, page)
 
 
 def told(cursor: Any, view: str, query: str) -> str:

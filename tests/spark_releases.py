@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from clients import SPARK_HOME
 from jvm import JAVA_OPTIONS, spark_options
@@ -59,7 +60,13 @@ class ReleaseServer:
     impersonates = False
     """Whether statements run as the account that has the name of the session's user."""
 
-    def __init__(self, home: Path, directory: Path, archives: Sequence[Path] = (), **spark: str) -> None:
+    def __init__(
+        self,
+        home: Path,
+        directory: Path,
+        archives: Sequence[Path] = (),
+        spark: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         need_spark()
         directory.mkdir(parents=True, exist_ok=True)
         self.data_dir = directory

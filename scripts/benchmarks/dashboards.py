@@ -70,11 +70,10 @@ def figures(stand: Stand) -> Iterator[Figure]:
     """A dashboard that is not answered from a view ends the measure."""
     log = stand.directory / "rewriting.log"
     settings: dict[str, Any] = {
-        "data_dir": stand.directory / "rewriting",
         "engine.spark.driver.memory": DRIVER_MEMORY,
         "result_cache.bytes": 0,
     }
-    gateway = Gateway(log, **settings)
+    gateway = Gateway(log, data_dir=stand.directory / "rewriting", settings=settings)
     try:
         with pyhive(gateway.host, gateway.port) as base, pyhive(gateway.host, gateway.port) as view:
             tpch.load(lambda sql: rows(base, sql), stand.scale, stand.directory / "rewriting-tpch")

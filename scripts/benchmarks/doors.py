@@ -90,7 +90,7 @@ def several(stand: Stand, name: str, **settings: object) -> Iterator[tuple[Gatew
             address = {"gateways.address": f"127.0.0.1:{free_port()}"}
             upstream = f"{stand.engine.host}:{stand.engine.port}"
             log = stand.directory / f"{name}-{number}.log"
-            gateway = Gateway(log, upstream=upstream, **{**common, **address})
+            gateway = Gateway(log, upstream=upstream, settings={**common, **address})
             stack.callback(gateway.kill)
             wait_until(partial(serves, gateway), LONGEST_SECONDS, "the gateway")
             gateways.append(gateway)

@@ -54,13 +54,12 @@ def figures(stand: Stand) -> Iterator[Figure]:
 def served(stand: Stand, name: str, **more: Any) -> Iterator[Gateway]:
     """A gateway of its own with the views of the dashboards in memory. `more`: further settings."""
     settings: dict[str, Any] = {
-        "data_dir": stand.directory / name,
         "engine.spark.driver.memory": DRIVER_MEMORY,
         "result_cache.bytes": 0,
         "memory.view_bytes": 1 << 28,
         **more,
     }
-    gateway = Gateway(stand.directory / f"{name}.log", **settings)
+    gateway = Gateway(stand.directory / f"{name}.log", data_dir=stand.directory / name, settings=settings)
     try:
         with pyhive(gateway.host, gateway.port) as cursor:
             tpch.load(lambda sql: rows(cursor, sql), stand.scale, stand.directory / f"{name}-tpch")

@@ -38,14 +38,14 @@ def many_jobs(stand: Stand) -> Iterator[Figure]:
     """500 views, alternately on a schedule and ON COMMIT, over 50 base tables, with a gateway of their own."""
     upstream = f"{stand.engine.host}:{stand.engine.port}"
     views = stand.runs(VIEWS)
-    empty = Gateway(stand.directory / "jobs-empty.log", upstream=upstream, **WATCH)
+    empty = Gateway(stand.directory / "jobs-empty.log", upstream=upstream, settings=WATCH)
     bare = psutil.Process(empty.pid).memory_info().rss
     _create_tables(stand)
     before = _changes(empty)
     _create(empty, views)
     empty.stop()
     began = time.perf_counter()
-    gateway = Gateway(stand.directory / "jobs.log", upstream=upstream, **WATCH)
+    gateway = Gateway(stand.directory / "jobs.log", upstream=upstream, settings=WATCH)
     yield Figure("start with jobs", f"{views} views", time.perf_counter() - began, "s", START_SECONDS.get(views))
     try:
         process = psutil.Process(gateway.pid)
@@ -70,7 +70,7 @@ def _looks(stand: Stand, views: int) -> Iterator[Figure]:
     _rest()
     yield _idle(name, "no gateway: Spark", spark)
     watch = {**WATCH, "jobs.watch_interval": IDLE_SECONDS}
-    watching = Gateway(stand.directory / "jobs-watch.log", upstream=upstream, **watch)
+    watching = Gateway(stand.directory / "jobs-watch.log", upstream=upstream, settings=watch)
     try:
         _rest()
         subject = f"{views} views, {2 * BUILT} of them built over 2 tables, a look each minute"

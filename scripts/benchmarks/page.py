@@ -122,7 +122,7 @@ def _gateway(stand: Stand, views: int) -> Iterator[tuple[Gateway, int, int]]:
     if (many_views.DATABASE,) not in stand.query("SHOW DATABASES", direct=True):
         many_views.create_tables(stand.engine)
         storage: dict[str, Any] = {"storage.database": many_views.STORAGE}
-        first = Gateway(stand.directory / "page-first.log", upstream=upstream, **storage)
+        first = Gateway(stand.directory / "page-first.log", upstream=upstream, settings=storage)
         many_views.create_views(stand.engine, first, views)
         first.stop()
     users = stand.directory / "page-users"
@@ -136,7 +136,7 @@ def _gateway(stand: Stand, views: int) -> Iterator[tuple[Gateway, int, int]]:
         "metrics.port": probes,
     }
     log = stand.directory / "page.log"
-    gateway = Gateway(log, upstream=upstream, **settings)
+    gateway = Gateway(log, upstream=upstream, settings=settings)
     try:
         if views >= OUTLINED_FROM:
             wait_until(partial(_is_described, log), LOADED_SECONDS, "the views")

@@ -42,7 +42,9 @@ def figures(stand: Stand) -> Iterator[Figure]:
     stand.load_tables()
     metrics = free_port()
     settings: dict[str, Any] = {"storage.database": "bench_kept_storage", "metrics.port": metrics}
-    gateway = Gateway(stand.directory / "kept.log", upstream=f"{stand.engine.host}:{stand.engine.port}", **settings)
+    gateway = Gateway(
+        stand.directory / "kept.log", upstream=f"{stand.engine.host}:{stand.engine.port}", settings=settings
+    )
     try:
         with pyhive(gateway.host, gateway.port) as through:
             rows(through, f"CREATE DATABASE {DATABASE}")

@@ -51,7 +51,7 @@ def figures() -> Iterator[Figure]:
     """Raises FileNotFoundError without the archive of Spark's tests."""
     found = list(benchmarks())
     with tempfile.TemporaryDirectory(prefix="freshgate-bench-") as directory:
-        gateway = Gateway(Path(directory) / "gateway.log", data_dir=Path(directory) / "data", **SETTINGS)
+        gateway = Gateway(Path(directory) / "gateway.log", data_dir=Path(directory) / "data", settings=SETTINGS)
         try:
             for benchmark in found:
                 outcomes = measured(gateway, benchmark)

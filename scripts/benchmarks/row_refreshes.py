@@ -118,10 +118,12 @@ class Place:
 def figures(stand: Stand) -> Iterator[Figure]:
     home, count = stand.directory / "increments", ROWS_FACTOR * stand.rows
     spark: dict[str, Any] = {"spark.driver.memory": MEMORY, **lake_settings(home / "lake")}
-    engine = Engine(home / "engine", archives=lake_archives(), **spark)
+    engine = Engine(home / "engine", archives=lake_archives(), spark=spark)
     try:
         settings: dict[str, Any] = {"result_cache.bytes": 0, "storage.database": STORAGE}
-        gateway = Gateway(stand.directory / "increments.log", upstream=f"{engine.host}:{engine.port}", **settings)
+        gateway = Gateway(
+            stand.directory / "increments.log", upstream=f"{engine.host}:{engine.port}", settings=settings
+        )
         try:
             with pyhive(gateway.host, gateway.port) as cursor:
                 for case in CASES:

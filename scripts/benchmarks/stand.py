@@ -38,12 +38,12 @@ class Stand:
         try:
             self.metastore: dict[str, Any] = at_metastore(self._serve_metastore()) if service else {}
             spark: dict[str, Any] = {"spark.driver.memory": DRIVER_MEMORY, **self.metastore}
-            self.engine = Engine(directory / "engine", **spark)
+            self.engine = Engine(directory / "engine", spark=spark)
             self._stack.callback(self.engine.stop)
             upstream = f"{self.engine.host}:{self.engine.port}"
             # A read that is answered from memory would hide what a read costs; `repeated` has its own gateway.
             computing: dict[str, Any] = {"result_cache.bytes": 0, "storage.database": STORAGE}
-            self.gateway = Gateway(directory / "gateway.log", upstream=upstream, **computing)
+            self.gateway = Gateway(directory / "gateway.log", upstream=upstream, settings=computing)
             self._stack.callback(self.gateway.stop)
             self.behind_wire(self.engine.port, self.gateway.port)
             self.process = psutil.Process(self.gateway.pid)

@@ -28,7 +28,7 @@ def starts(stand: Stand) -> Iterator[Figure]:
     views, upstream = stand.runs(VIEWS), f"{stand.engine.host}:{stand.engine.port}"
     settings: dict[str, Any] = {"storage.database": many_views.STORAGE}
     many_views.create_tables(stand.engine)
-    first = Gateway(stand.directory / "many.log", upstream=upstream, **settings)
+    first = Gateway(stand.directory / "many.log", upstream=upstream, settings=settings)
     many_views.create_views(stand.engine, first, views)
     first.stop()
     settings["data_dir"] = stand.directory / "starts"
@@ -37,7 +37,7 @@ def starts(stand: Stand) -> Iterator[Figure]:
     ):
         began = time.perf_counter()
         log = stand.directory / f"starts-{number}.log"
-        gateway = Gateway(log, upstream=upstream, **settings)
+        gateway = Gateway(log, upstream=upstream, settings=settings)
         try:
             with pyhive(gateway.host, gateway.port) as cursor:
                 # Another view each time: of none is anything known.

@@ -116,7 +116,7 @@ def _ways(stand: Stand, directory: Path, certificates: Certificates, servers: Th
             settings["tls.certificate"] = certificates.server
         upstream = f"jdbc:hive2://127.0.0.1:{servers.ports[mechanism]}/"
         upstream += ";transportMode=http" if mechanism == "http" else ""
-        gateway = Gateway(directory / f"gateway-{secure}-{mechanism}.log", upstream=upstream, **settings)
+        gateway = Gateway(directory / f"gateway-{secure}-{mechanism}.log", upstream=upstream, settings=settings)
         stand.behind_wire(gateway.port, gateway.http_port)
         try:
             if secure:

@@ -31,7 +31,7 @@ def play(patterns: Sequence[str]) -> int:
     began, total = time.monotonic(), Report()
     try:
         with tempfile.TemporaryDirectory(prefix="freshgate-golden-") as home, contextlib.ExitStack() as stack:
-            engine = Engine(Path(home) / "engine", **SPARK)
+            engine = Engine(Path(home) / "engine", spark=SPARK)
             stack.callback(engine.stop)
             gateway = Gateway(Path(home) / "gateway.log", upstream=f"{engine.host}:{engine.port}")
             stack.callback(gateway.stop)

@@ -61,7 +61,7 @@ class Stage:
             upstream = f"{self._engine.host}:{self._engine.port}"
         self.monitor_port = free_port()
         settings = {**SETTINGS, "metrics.port": self.monitor_port}
-        self.gateway = await asyncio.to_thread(lambda: Gateway(self.log, upstream=upstream, **settings))
+        self.gateway = await asyncio.to_thread(lambda: Gateway(self.log, upstream=upstream, settings=settings))
         self.process = psutil.Process(self.gateway.pid)
 
     async def close(self) -> None:

@@ -55,7 +55,7 @@ class Stage:
     def _start(self) -> Gateway:
         self._lives += 1
         log = self._directory / f"gateway-{self._lives}.log"
-        return Gateway(log, upstream=self._way.address, **SETTINGS)
+        return Gateway(log, upstream=self._way.address, settings=SETTINGS)
 
     def _prepare(self, cursor: Any) -> None:
         rows(cursor, f"CREATE DATABASE {DATABASE}")

@@ -65,7 +65,7 @@ def serving(engine: Engine, home: Path) -> Iterator[dict[str, str]]:
     locations = home / "locations"
     settings: dict[str, Any] = {"storage.database": "dbt_storage", "storage.locations": locations}
     settings["listen.http_port"] = 0
-    gateway = Gateway(home / "gateway.log", upstream=f"{engine.host}:{engine.port}", **settings)
+    gateway = Gateway(home / "gateway.log", upstream=f"{engine.host}:{engine.port}", settings=settings)
     try:
         yield {**variables(engine, gateway), "FRESHGATE_LOCATIONS": str(locations)}
     finally:

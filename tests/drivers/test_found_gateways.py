@@ -42,7 +42,7 @@ def found(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     zookeeper = ZooKeeperServer(folder)
     log = folder / "gateway.log"
     settings: dict[str, object] = {**SETTINGS, "discovery.zookeeper": zookeeper.address}
-    gateway = Gateway(log, upstream=f"{engine.host}:{engine.port}", **settings)
+    gateway = Gateway(log, upstream=f"{engine.host}:{engine.port}", settings=settings)
     try:
         wait_until(lambda: log.read_text(encoding="utf-8").count("registered in ZooKeeper as") == 2)
         yield Found(gateway, zookeeper)
@@ -89,7 +89,7 @@ def test_hive_jdbc_reads_there_whether_to_use_tls_and_sasl(
         place = {"discovery.zookeeper": found.zookeeper.address, "discovery.namespace": namespace}
         log = tmp_path / f"{namespace}.log"
         given: dict[str, object] = {**place, "discovery.address": "localhost", **settings}
-        gateway = Gateway(log, upstream=f"{engine.host}:{engine.port}", **given)
+        gateway = Gateway(log, upstream=f"{engine.host}:{engine.port}", settings=given)
         try:
             wait_until(partial(_is_registered, log))
             mode = f"serviceDiscoveryMode=zooKeeper;zooKeeperNamespace={namespace}"

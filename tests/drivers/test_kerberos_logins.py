@@ -54,7 +54,7 @@ def plain(engine: Engine, settings: dict[str, Any], tmp_path_factory: pytest.Tem
     """A gateway that protects no frames. The engine lets it name users."""
     log = tmp_path_factory.mktemp("plain") / "gateway.log"
     audit = {"log.audit": log.with_name("audit.log")}
-    running = Gateway(log, upstream=f"{engine.host}:{engine.port}", **settings, **audit)
+    running = Gateway(log, upstream=f"{engine.host}:{engine.port}", settings={**settings, **audit})
     yield running
     running.stop()
 
@@ -64,7 +64,7 @@ def protecting(engine: Engine, settings: dict[str, Any], tmp_path_factory: pytes
     """A gateway that protects frames as its clients ask."""
     log = tmp_path_factory.mktemp("protecting") / "gateway.log"
     offers = {"kerberos.qop": '["auth", "auth-int", "auth-conf"]'}
-    running = Gateway(log, upstream=f"{engine.host}:{engine.port}", **settings, **offers)
+    running = Gateway(log, upstream=f"{engine.host}:{engine.port}", settings={**settings, **offers})
     yield running
     running.stop()
 
@@ -184,7 +184,7 @@ def test_a_spark_with_kerberos_is_behind_the_gateway(
     with kdc.variables({"HADOOP_CONF_DIR": str(configuration)}):
         spark = Engine(
             tmp_path / "spark",
-            **{
+            spark={
                 JAVA_OPTIONS: f"{spark_java_options()} -Djava.security.krb5.conf={running_kdc.config}",
                 "spark.driver.extraClassPath": str(configuration),
                 f"{hive}.authentication": "KERBEROS",
@@ -195,7 +195,7 @@ def test_a_spark_with_kerberos_is_behind_the_gateway(
         )
     try:
         place = f"jdbc:hive2://{HOST}:{spark.port}/;principal=hive/_HOST@{REALM}"
-        gateway = Gateway(tmp_path / "gateway.log", upstream=place, **settings)
+        gateway = Gateway(tmp_path / "gateway.log", upstream=place, settings=settings)
         try:
             with as_user(gateway, running_kdc.folder, "ada") as ada:
                 assert rows(ada, "SELECT current_user()") == [("ada",)]

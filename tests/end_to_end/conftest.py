@@ -32,7 +32,7 @@ def rewriting(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> I
     settings: dict[str, object] = {"rewrite.wait": 60, "rewrite.canary": 1, "rewrite.partly_stale": "true"}
     settings |= {"rewrite.advice": "true", "staleness.probe_interval": 0, "access.administrators": "root"}
     settings |= {"log.audit": audit, "log.level": "DEBUG", "metrics.port": port}
-    gateway = Gateway(directory / "gateway.log", data_dir=directory / "data", **settings)
+    gateway = Gateway(directory / "gateway.log", data_dir=directory / "data", settings=settings)
     seen = Seen(gateway, port, audit)
     yield seen
     gateway.stop()

@@ -28,7 +28,7 @@ def gateway(lake_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> It
         upstream=f"{lake_engine.host}:{lake_engine.port}",
         # Every table whose size is known is a large one.
         constants={"gateway.assembly.refreshes.Increments.from_bytes": 1},
-        **{"staleness.probe_interval": 0},
+        settings={"staleness.probe_interval": 0},
     )
     yield running
     running.stop()

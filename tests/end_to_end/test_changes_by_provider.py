@@ -212,7 +212,7 @@ class Lake:
 def lake(lake_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     home = tmp_path_factory.mktemp("changes")
     own = {"staleness.probe_interval": 0, "versions.retention": 1}
-    gateway = Gateway(home / "gateway.log", upstream=f"{lake_engine.host}:{lake_engine.port}", **own)
+    gateway = Gateway(home / "gateway.log", upstream=f"{lake_engine.host}:{lake_engine.port}", settings=own)
     try:
         with (
             pyhive(gateway.host, gateway.port) as through,

@@ -61,7 +61,7 @@ class Cluster:
         settings: dict[str, Any] = {f"engine.{key}": value for key, value in spark.items()}
         settings |= {"engine.spark.master": self.spark.master, "engine.spark.driver.memory": "1g"}
         settings |= {"staleness.probe_interval": 0, "storage.locations": f"{self.hdfs.url}/views"}
-        self.gateway = Gateway(self.home / f"{name}.log", data_dir=self.home / name, **settings)
+        self.gateway = Gateway(self.home / f"{name}.log", data_dir=self.home / name, settings=settings)
 
     @contextlib.contextmanager
     def cursor(self) -> Iterator[Any]:

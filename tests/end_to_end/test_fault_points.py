@@ -246,12 +246,12 @@ class FaultySite:
 
     def _engine(self) -> Engine:
         home = self._directory / "engine"
-        return Engine(home / "data", archives=lake_archives(), **lake_settings(home / "lake"))
+        return Engine(home / "data", archives=lake_archives(), spark=lake_settings(home / "lake"))
 
     def start(self, *, constants: Mapping[str, object] | None = None, **settings: object) -> Gateway:
         log = self._directory / f"gateway-{next(self._logs)}.log"
         tuned = {**VACUUM_AT_ONCE, **(constants or {})}
-        return Gateway(log, upstream=self.proxy.address, constants=tuned, **{**SETTINGS, **settings})
+        return Gateway(log, upstream=self.proxy.address, constants=tuned, settings={**SETTINGS, **settings})
 
     def restart(self, faults: dict[tuple[str, int], Fault] | None = None, **settings: object) -> None:
         """Restarts the gateway, after a kill or normally; only the given faults happen during the start."""

@@ -202,7 +202,7 @@ class _Embedded:
 
     def __init__(self, directory: Path) -> None:
         exposed = {"listen.host": SHORT_LOOPBACK, "engine.accept_user_code": "true"}
-        self.gateway = Gateway(directory / "gateway.log", data_dir=directory / "data", **exposed)
+        self.gateway = Gateway(directory / "gateway.log", data_dir=directory / "data", settings=exposed)
         self._printed = directory / "data" / "engine.out"
 
     def java(self) -> psutil.Process:

@@ -109,7 +109,7 @@ def server(
         settings |= {name: value for name, value in lake_settings(directory / "lake").items() if ICEBERG in name}
         settings["spark.sql.extensions"] += f",{EXTENSIONS}"
     settings["spark.sql.shuffle.partitions"] = "1"
-    running = ReleaseServer(home, directory, archives, **settings)
+    running = ReleaseServer(home, directory, archives, spark=settings)
     yield running
     running.stop()
 
@@ -142,7 +142,7 @@ def stored(gateway: Gateway, server: ReleaseServer) -> Iterator[Stored]:
 
 def start(server: ReleaseServer, directory: Path, **settings: Any) -> Gateway:
     given: dict[str, Any] = {"storage.database": STORAGE, **settings}
-    return Gateway(directory / "gateway.log", upstream=f"{server.host}:{server.port}", **given)
+    return Gateway(directory / "gateway.log", upstream=f"{server.host}:{server.port}", settings=given)
 
 
 def refusal(cursor: Any, statement: str) -> str:

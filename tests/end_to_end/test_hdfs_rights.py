@@ -34,10 +34,10 @@ def ask(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     (folder / "hdfs").mkdir()
     with running_hdfs(folder / "hdfs") as hdfs:
         settings = {"spark.sql.warehouse.dir": f"{hdfs.url}/warehouse", "spark.hadoop.fs.defaultFS": hdfs.url}
-        spark = ImpersonatingServer(home, folder / "spark", **settings)
+        spark = ImpersonatingServer(home, folder / "spark", spark=settings)
         try:
             upstream = f"{spark.host}:{spark.port}"
-            gateway = Gateway(folder / "gateway.log", upstream=upstream, **{"upstream.user": "root"})
+            gateway = Gateway(folder / "gateway.log", upstream=upstream, settings={"upstream.user": "root"})
             asking = _asking(gateway)
             asking("root", "CREATE DATABASE files")
             for name, columns in TABLES.items():

@@ -60,7 +60,7 @@ def _gateway(
     engine: Engine, directories: pytest.TempPathFactory, storage: str, settings: dict[str, Any]
 ) -> Iterator[Gateway]:
     log = directories.mktemp("gateway") / "gateway.log"
-    running = Gateway(log, upstream=f"{engine.host}:{engine.port}", **{"storage.database": storage, **settings})
+    running = Gateway(log, upstream=f"{engine.host}:{engine.port}", settings={"storage.database": storage, **settings})
     yield running
     running.stop()
 

@@ -80,7 +80,7 @@ SETTINGS = {
 @pytest.fixture(scope="module")
 def served(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     log = tmp_path_factory.mktemp("jobs") / "gateway.log"
-    running = Gateway(log, upstream=f"{engine.host}:{engine.port}", **SETTINGS)
+    running = Gateway(log, upstream=f"{engine.host}:{engine.port}", settings=SETTINGS)
     yield running
     running.stop()
 

@@ -49,7 +49,7 @@ class Place:
         wanted: dict[str, Any] = {"storage.database": storage or f"storage_{number}", "staleness.probe_interval": 0}
         wanted |= settings
         log = self.directory / f"gateway-{number}.log"
-        return Gateway(log, upstream=f"{self.kyuubi.host}:{self.kyuubi.port}", **wanted)
+        return Gateway(log, upstream=f"{self.kyuubi.host}:{self.kyuubi.port}", settings=wanted)
 
 
 @pytest.fixture(scope="module", params=LEVELS)
@@ -63,7 +63,7 @@ def place(
     settings = {"kyuubi.engine.share.level": request.param, **LEVELS[request.param]}
     (directory / "metastore").mkdir()
     with running_metastore(directory / "metastore") as (_, port):
-        kyuubi = Kyuubi(home, directory / "kyuubi", port, **settings)
+        kyuubi = Kyuubi(home, directory / "kyuubi", port, settings)
         yield Place(kyuubi, directory, itertools.count(1))
         kyuubi.stop()
 

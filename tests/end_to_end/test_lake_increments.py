@@ -101,7 +101,7 @@ class Lake:
 def gateway(lake_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     home = tmp_path_factory.mktemp("increments")
     upstream = f"{lake_engine.host}:{lake_engine.port}"
-    running = Gateway(home / "gateway.log", upstream=upstream, **SETTINGS)
+    running = Gateway(home / "gateway.log", upstream=upstream, settings=SETTINGS)
     yield running
     running.stop()
 
@@ -112,7 +112,7 @@ def hasty(lake_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iter
     settings = {**SETTINGS, "versions.retention": 0}
     upstream = f"{lake_engine.host}:{lake_engine.port}"
     running = Gateway(
-        tmp_path_factory.mktemp("hasty") / "gateway.log", upstream=upstream, constants=VACUUM_AT_ONCE, **settings
+        tmp_path_factory.mktemp("hasty") / "gateway.log", upstream=upstream, constants=VACUUM_AT_ONCE, settings=settings
     )
     yield running
     running.stop()

@@ -33,7 +33,7 @@ def strict(spark_server: None, slapd: Slapd, tmp_path_factory: pytest.TempPathFa
     ldap = "-Dhive.server2.authentication.ldap"
     running = Engine(
         tmp_path_factory.mktemp("strict"),
-        **{
+        spark={
             "spark.hadoop.hive.server2.authentication": "LDAP",
             # Spark reads these only from Java's system properties or a hive-site.xml.
             JAVA_OPTIONS: f"{spark_java_options()} {ldap}.url={slapd.url} {ldap}.userDNPattern={PATTERN}",
@@ -49,7 +49,7 @@ def start(slapd: Slapd, strict: Engine, folder: Path, hand_on: str, **settings: 
     return Gateway(
         folder / "gateway.log",
         upstream=f"{strict.host}:{strict.port}",
-        **{
+        settings={
             "authentication": "ldap",
             "authentication.hand_on": hand_on,
             "ldap.url": slapd.url,

@@ -64,7 +64,7 @@ class Site:
         self.gateway = Gateway(
             folder / "gateway.log",
             upstream=f"{self.recorder.host}:{self.recorder.port}",
-            **{
+            settings={
                 "authentication": "file",
                 "authentication.users_file": self.users,
                 "access.administrators": "root",

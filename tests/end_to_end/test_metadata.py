@@ -336,7 +336,9 @@ class Breakable(Recorder):
 def test_a_listing_fails_if_its_session_is_lost(tree: Database, engine: Engine, tmp_path: Any) -> None:
     relay = Breakable(engine.host, engine.port)
     gateway = Gateway(
-        tmp_path / "gateway.log", upstream=f"{relay.host}:{relay.port}", **{"storage.database": "storage_of_metadata"}
+        tmp_path / "gateway.log",
+        upstream=f"{relay.host}:{relay.port}",
+        settings={"storage.database": "storage_of_metadata"},
     )
     try:
         with pyhive(gateway.host, gateway.port, database=tree.name) as cursor:

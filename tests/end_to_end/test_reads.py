@@ -114,9 +114,9 @@ def test_a_fresh_view_is_not_refreshed(view: Database) -> None:
 
 
 @pytest.mark.thorough
-def test_a_view_created_directly_on_spark_is_resolved(view: Database, start_gateway: object) -> None:
+def test_a_view_created_directly_on_spark_is_resolved(view: Database, start_gateway: Any) -> None:
     """It is created after the gateway has listed the database's views; the list is read again when it is old."""
-    gateway = start_gateway(constants={"gateway.assembly.views.Relations.interval_seconds": 0})  # type: ignore[operator]
+    gateway = start_gateway(constants={"gateway.assembly.views.Relations.interval_seconds": 0})
     with pyhive(gateway.host, gateway.port) as cursor:
         rows(cursor, f"USE {view.name}")
         rows(cursor, "CREATE MATERIALIZED VIEW known AS SELECT count(*) AS n FROM t")

@@ -313,7 +313,7 @@ def gateway(lake_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> It
         home / "gateway.log",
         upstream=f"{lake_engine.host}:{lake_engine.port}",
         constants={"gateway.assembly.refreshes.Increments.from_bytes": 0},
-        **{"staleness.probe_interval": 0},
+        settings={"staleness.probe_interval": 0},
     )
     yield running
     running.stop()

@@ -21,7 +21,7 @@ FETCHES = ((7, 0), (5, 0), (1_000, 0), (1_000, 0), (4, 4), (3, 1), (0, 4), (2, 0
 def gateway(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     log = tmp_path_factory.mktemp("cached") / "gateway.log"
     settings: dict[str, Any] = {"listen.http_port": 0}
-    running = Gateway(log, upstream=f"{engine.host}:{engine.port}", **settings)
+    running = Gateway(log, upstream=f"{engine.host}:{engine.port}", settings=settings)
     yield running
     running.stop()
 

@@ -145,7 +145,7 @@ def gateways(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> It
     log, audit = directory / "gateway.log", directory / "audit.jsonl"
     page = free_port()
     seen = {"log.audit": audit, "metrics.port": port, "page.port": page}
-    embedded = Gateway(log, data_dir=directory / "data", **GATEWAY, **spark, **seen)
+    embedded = Gateway(log, data_dir=directory / "data", settings={**GATEWAY, **spark, **seen})
     found = re.search(r"Spark is up at ([\d.]+):(\d+)", log.read_text(encoding="utf-8"))
     assert found is not None
     address = found[1], int(found[2])
@@ -167,7 +167,7 @@ def ranger(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
     directory = tmp_path_factory.mktemp("ranger")
     policies = RangerPolicies(directory, archives, "rows", USERS_OF_RANGER)
     settings = {"spark.sql.extensions": EXTENSION, **UNCACHED}
-    spark = ImpersonatingServer(home, directory / "spark", policies.archives, **settings)
+    spark = ImpersonatingServer(home, directory / "spark", policies.archives, spark=settings)
     try:
         with pyhive(spark.host, spark.port, user="root") as cursor:
             rows(cursor, "CREATE DATABASE rows")

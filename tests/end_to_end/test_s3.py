@@ -40,7 +40,7 @@ class Lake:
         settings: dict[str, Any] = {f"engine.{key}": value for key, value in spark.items()}
         settings |= {"engine.spark.driver.memory": "1g", "staleness.probe_interval": 0, "versions.retention": 0}
         settings |= {"storage.locations": f"{URL}/views"}
-        self.gateway = Gateway(self.home / f"{name}.log", data_dir=self.home / "data", **settings)
+        self.gateway = Gateway(self.home / f"{name}.log", data_dir=self.home / "data", settings=settings)
 
     @contextlib.contextmanager
     def cursor(self) -> Iterator[Any]:

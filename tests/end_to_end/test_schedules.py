@@ -50,7 +50,7 @@ def start(engine: Engine, clock: Clock, tmp_path: Path) -> Iterator[Callable[[],
     def begin() -> Gateway:
         log = tmp_path / f"gateway-{len(started)}.log"
         settings = {"storage.database": "storage_of_schedules", "jobs.time_zone": "UTC", "jobs.watch_interval": 0}
-        started.append(Gateway(log, upstream=f"{engine.host}:{engine.port}", clock=clock.file, **settings))
+        started.append(Gateway(log, upstream=f"{engine.host}:{engine.port}", clock=clock.file, settings=settings))
         return started[-1]
 
     yield begin

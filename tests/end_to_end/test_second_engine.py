@@ -98,14 +98,14 @@ class Application:
 @contextlib.contextmanager
 def application(folder: Path, settings: dict[str, str]) -> Iterator[Application]:
     with contextlib.ExitStack() as stack:
-        engine = Engine(folder / "data", archives=lake_archives(), **settings)
+        engine = Engine(folder / "data", archives=lake_archives(), spark=settings)
         stack.callback(engine.stop)
         direct = stack.enter_context(pyhive(engine.host, engine.port))
         if "spark.sql.defaultCatalog" not in settings:
             # PyHive starts each session with USE default.
             rows(direct, f"CREATE NAMESPACE {ICEBERG}.default")
         own = {"staleness.probe_interval": 0, "storage.database": f"storage_{folder.name.rstrip('0123456789')}"}
-        gateway = Gateway(folder / "gateway.log", upstream=f"{engine.host}:{engine.port}", **own)
+        gateway = Gateway(folder / "gateway.log", upstream=f"{engine.host}:{engine.port}", settings=own)
         stack.callback(gateway.stop)
         yield Application(gateway, stack.enter_context(pyhive(gateway.host, gateway.port)), direct)
 

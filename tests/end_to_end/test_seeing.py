@@ -243,7 +243,7 @@ def test_the_readiness_probe_fails_while_spark_is_down(tmp_path: Path) -> None:
         "constants": {"gateway.assembly.reporting.Readiness.interval": 0.2},
         "log.audit": audit,
     }
-    gateway = Gateway(tmp_path / "gateway.log", data_dir=tmp_path / "data", **settings)
+    gateway = Gateway(tmp_path / "gateway.log", data_dir=tmp_path / "data", settings=settings)
     seen = Seen(gateway, port, audit)
     try:
         wait_until(lambda: seen.get("/readyz")[0] == 200, what="the gateway to be ready")

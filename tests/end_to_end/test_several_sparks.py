@@ -41,7 +41,7 @@ class Sparks:
         return ",".join(f"{each.host}:{each.port}" for each in self.engines)
 
     def start(self, name: str) -> Engine:
-        return Engine(self.home / name, **self.settings)
+        return Engine(self.home / name, spark=self.settings)
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def sparks(spark_server: None, tmp_path: Path) -> Iterator[Sparks]:
 @contextlib.contextmanager
 def gateway_over(sparks: Sparks, **settings: Any) -> Iterator[Gateway]:
     gateway = Gateway(
-        sparks.home / "gateway.log", upstream=sparks.address, **{"staleness.probe_interval": 0, **settings}
+        sparks.home / "gateway.log", upstream=sparks.address, settings={"staleness.probe_interval": 0, **settings}
     )
     try:
         yield gateway
@@ -147,7 +147,7 @@ def gateways_over(sparks: Sparks, names: Sequence[str], **settings: Any) -> Iter
                 "gateways.secret": SECRET,
                 "staleness.probe_interval": 0,
             }
-            gateway = Gateway(sparks.home / f"{name}.log", upstream=sparks.address, **several, **settings)
+            gateway = Gateway(sparks.home / f"{name}.log", upstream=sparks.address, settings={**several, **settings})
             stack.callback(gateway.stop)
             found.append(gateway)
         yield found

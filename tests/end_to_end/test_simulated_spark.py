@@ -406,7 +406,7 @@ def caching(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         return
     request.getfixturevalue("spark_server")
     settings: Any = dict.fromkeys(CACHES, str(256 << 20))
-    engine = Engine(tmp_path / "engine", **settings)
+    engine = Engine(tmp_path / "engine", spark=settings)
     real = Real(engine)
     yield real
     real.close()

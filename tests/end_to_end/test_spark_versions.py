@@ -37,7 +37,7 @@ class Place:
         log = self.directory / f"gateway-{number}.log"
         wanted: dict[str, Any] = {"storage.database": f"storage_{number}", "rewrite.wait": 60}
         wanted |= {"staleness.probe_interval": 0, **settings}
-        return Gateway(log, upstream=f"{self.spark.host}:{self.spark.port}", **wanted)
+        return Gateway(log, upstream=f"{self.spark.host}:{self.spark.port}", settings=wanted)
 
     def before(self, release: str) -> bool:
         return tuple(map(int, self.release.split("."))) < tuple(map(int, release.split(".")))
@@ -51,7 +51,7 @@ def place(
     if home is None:
         pytest.skip(f"Spark {request.param} is not installed: scripts/setup --spark-versions")
     directory = tmp_path_factory.mktemp("release")
-    spark = ReleaseServer(home, directory / "spark", **{"spark.sql.shuffle.partitions": "1"})
+    spark = ReleaseServer(home, directory / "spark", spark={"spark.sql.shuffle.partitions": "1"})
     yield Place(request.param, spark, directory, itertools.count(1))
     spark.stop()
 
@@ -65,11 +65,11 @@ def lake(
     if home is None:
         pytest.skip(f"Spark {request.param} is not installed: scripts/setup --spark-versions")
     settings = {"spark.sql.shuffle.partitions": "1", **lake_settings(directory / "lake")}
-    spark = ReleaseServer(home, directory / "spark", lake_archives(request.param), **settings)
+    spark = ReleaseServer(home, directory / "spark", lake_archives(request.param), spark=settings)
     own: dict[str, Any] = {"staleness.probe_interval": 0}
     with contextlib.ExitStack() as stack:
         stack.callback(spark.stop)
-        gateway = Gateway(directory / "gateway.log", upstream=f"{spark.host}:{spark.port}", **own)
+        gateway = Gateway(directory / "gateway.log", upstream=f"{spark.host}:{spark.port}", settings=own)
         stack.callback(gateway.stop)
         through = stack.enter_context(pyhive(gateway.host, gateway.port))
         yield through, stack.enter_context(pyhive(spark.host, spark.port))
@@ -385,7 +385,7 @@ def test_an_upgrade_of_spark_keeps_the_views(spark_server: None, tmp_path: Path)
     with contextlib.ExitStack() as stack:
         spark = ReleaseServer(old, tmp_path / "spark")
         stack.callback(spark.stop)
-        gateway = Gateway(tmp_path / "before.log", upstream=f"{spark.host}:{spark.port}", **own)
+        gateway = Gateway(tmp_path / "before.log", upstream=f"{spark.host}:{spark.port}", settings=own)
         stack.callback(gateway.stop)
         through = stack.enter_context(pyhive(gateway.host, gateway.port))
         rows(through, "CREATE TABLE t (a INT, n STRUCT<x: INT, y: STRING>, d STRING) USING parquet PARTITIONED BY (d)")
@@ -398,7 +398,7 @@ def test_an_upgrade_of_spark_keeps_the_views(spark_server: None, tmp_path: Path)
     with contextlib.ExitStack() as stack:
         spark = ReleaseServer(new, tmp_path / "spark")
         stack.callback(spark.stop)
-        gateway = Gateway(tmp_path / "after.log", upstream=f"{spark.host}:{spark.port}", **own)
+        gateway = Gateway(tmp_path / "after.log", upstream=f"{spark.host}:{spark.port}", settings=own)
         stack.callback(gateway.stop)
         through = stack.enter_context(pyhive(gateway.host, gateway.port))
         assert sorted(rows(through, "SELECT * FROM m")) == [("x", 1, 1), ("y", 2, 0)]

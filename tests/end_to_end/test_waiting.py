@@ -154,7 +154,9 @@ class Recorded:
 def recorded(engine: Engine, tmp_path: Path) -> Iterator[Recorded]:
     texts: list[str] = []
     proxy = FaultProxy(engine.host, engine.port, texts.append)
-    gateway = Gateway(tmp_path / "gateway.log", upstream=proxy.address, **{"storage.database": "storage_of_waiting"})
+    gateway = Gateway(
+        tmp_path / "gateway.log", upstream=proxy.address, settings={"storage.database": "storage_of_waiting"}
+    )
     yield Recorded(gateway, texts)
     gateway.stop()
     proxy.close()

@@ -35,9 +35,9 @@ def both(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         "spark.openlineage.transport.url": sparks.url,
         "spark.openlineage.namespace": "spark",
     }
-    engine = Engine(directory / "data", archives=archives, **settings)
+    engine = Engine(directory / "data", archives=archives, spark=settings)
     given: dict[str, Any] = {"lineage.url": ours.url}
-    gateway = Gateway(directory / "gateway.log", upstream=f"{engine.host}:{engine.port}", **given)
+    gateway = Gateway(directory / "gateway.log", upstream=f"{engine.host}:{engine.port}", settings=given)
     yield gateway, ours, sparks, directory
     gateway.stop()
     engine.stop()

@@ -262,7 +262,7 @@ def test_many_sessions_can_close_at_once(engine: Engine) -> None:
 @pytest.mark.usefixtures("spark_server")
 def test_versions_are_found_without_direct_sql(tmp_path: Path) -> None:
     """An interrupted statement can disable it for a metastore thread; views filter partitions by a number."""
-    engine = Engine(tmp_path, **{"spark.hadoop.hive.metastore.try.direct.sql": "false"})
+    engine = Engine(tmp_path, spark={"spark.hadoop.hive.metastore.try.direct.sql": "false"})
     try:
         with pyhive(engine.host, engine.port) as cursor:
             rows(cursor, "CREATE TABLE t USING parquet PARTITIONED BY (v) AS SELECT 7 AS a, CAST(1 AS BIGINT) AS v")

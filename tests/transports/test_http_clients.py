@@ -28,7 +28,7 @@ SERVED = {"listen.http_port": 0, "storage.database": "storage_http"}
 @pytest.fixture(scope="module")
 def served(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     log = tmp_path_factory.mktemp("http") / "gateway.log"
-    running = Gateway(log, upstream=f"{engine.host}:{engine.port}", **SERVED)
+    running = Gateway(log, upstream=f"{engine.host}:{engine.port}", settings=SERVED)
     yield running
     running.stop()
 
@@ -153,7 +153,9 @@ def test_only_forwarded_requests_open_a_connection_to_spark(engine: Engine, tmp_
     user_file.write(users, f"ada:{cheap.hash('secret')}\n")
     settings = {"listen.http_port": 0, "storage.database": "storage_each", "authentication": "file"}
     upstream = f"{recorder.host}:{recorder.port}"
-    gateway = Gateway(tmp_path / "gateway.log", upstream=upstream, **{**settings, "authentication.users_file": users})
+    gateway = Gateway(
+        tmp_path / "gateway.log", upstream=upstream, settings={**settings, "authentication.users_file": users}
+    )
 
     def ask(name: str, request: Any) -> Any:
         caller = Caller(gateway.http_port)

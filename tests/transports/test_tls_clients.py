@@ -27,7 +27,7 @@ def served(engine: Engine, certificates: Certificates, tmp_path_factory: pytest.
         "storage.database": "storage_tls",
     }
     log = tmp_path_factory.mktemp("tls") / "gateway.log"
-    running = Gateway(log, upstream=f"{engine.host}:{engine.port}", **settings)
+    running = Gateway(log, upstream=f"{engine.host}:{engine.port}", settings=settings)
     yield running
     running.stop()
 

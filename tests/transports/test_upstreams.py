@@ -45,7 +45,7 @@ def before(
     if kind in ("https", "tls"):
         settings["upstream.tls_ca"] = certificates.ca
     upstream = url_of(thrift_servers, kind)
-    running = Gateway(tmp_path / "gateway.log", upstream=upstream, **settings)
+    running = Gateway(tmp_path / "gateway.log", upstream=upstream, settings=settings)
     yield running
     running.stop()
 
@@ -99,7 +99,7 @@ def test_spark_runs_statements_as_the_clients_user(
         "upstream.password": "svc's secret",
         **logins_of(tmp_path / "users"),
     }
-    before = Gateway(tmp_path / "gateway.log", upstream=url_of(thrift_servers, kind), **settings)
+    before = Gateway(tmp_path / "gateway.log", upstream=url_of(thrift_servers, kind), settings=settings)
     try:
         over_http = f"jdbc:hive2://{before.host}:{before.http_port}/default;transportMode=http;httpPath=cliservice"
         with (
@@ -121,7 +121,7 @@ def test_passwords_are_checked_by_spark_over_http(thrift_servers: ThriftServers,
         "upstream.password": IN_DIRECTORY["svc"],
         "storage.database": f"storage_{next(_numbers)}",
     }
-    before = Gateway(tmp_path / "gateway.log", upstream=url_of(thrift_servers, "http_strict"), **settings)
+    before = Gateway(tmp_path / "gateway.log", upstream=url_of(thrift_servers, "http_strict"), settings=settings)
     over_http = f"jdbc:hive2://{before.host}:{before.http_port}/default;transportMode=http;httpPath=cliservice"
     try:
         with (
