@@ -21,7 +21,7 @@ import re
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, cast
 
 from explanations import explained
@@ -390,7 +390,13 @@ class Site:
         return self.metastore.add(view)
 
     async def view(
-        self, dotted: str, query: str, *, owner: str = "ada", built: bool = True, **properties: str
+        self,
+        dotted: str,
+        query: str,
+        *,
+        owner: str = "ada",
+        built: bool = True,
+        properties: Mapping[str, str] = MappingProxyType({}),
     ) -> MaterializedView:
         """Creates a materialized view, which is fresh if `built`."""
         name = named(dotted)
@@ -413,7 +419,7 @@ class Site:
             views=sources.views,
             layout=StorageLayout(),
             followed=None,
-            properties=properties,
+            properties=dict(properties),
             versions_reserved=version.number + 1,
         )
         self.catalog.show(self.catalog.reserve(view))

@@ -20,7 +20,8 @@ from joserfc.jwk import RSAKey
 from gateway.login.signing_keys import DISCOVERY
 
 CLIENT, SECRET = "freshgate-page", "s:e/c r%et"
-SIGNING = RSAKey.generate_key(2048, {"kid": "of the provider"})
+SIGNING_KEY = "of the provider"
+SIGNING = RSAKey.generate_key(2048, {"kid": SIGNING_KEY})
 
 
 @dataclass

@@ -73,7 +73,7 @@ async def _known(text: str) -> float:
     site = Site()
     site.table(str(LINEITEM), columns=tuple((name, '"string"') for name in COLUMNS))
     fitting = _view("fitting", "l_shipdate, l_returnflag, l_linestatus, l_shipmode")
-    view = await site.view(str(fitting.name), fitting.query, use_for_rewrite="true")
+    view = await site.view(str(fitting.name), fitting.query, properties={"use_for_rewrite": "true"})
     given(site.entry(str(view.name)), columns=fitting.columns)
     shown = tuple(zip(fitting.columns, map(_json, fitting.types), strict=True))
     site.metastore.add(replace(site.metastore.relations[view.name], columns=shown))

@@ -12,7 +12,7 @@ from functools import partial
 
 import pytest
 import uvloop
-from proxy.peers import BOTH, LIMITS, Peer, Service, until
+from proxy.peers import BOTH, LIMITS, Peer, Service, no_upstream, until
 from wire import calls
 
 from gateway.errors import FreshgateError, UpstreamLost
@@ -109,7 +109,7 @@ class FakeTerm:
         def service() -> Service:
             return Service(decide=lambda payload: Answer(self.answer(payload)), is_busy=self.busy > 0)
 
-        self.listener = Listener(self.entrance, LIMITS, service, lambda _: asyncio.sleep(0))  # type: ignore[arg-type, return-value]
+        self.listener = Listener(self.entrance, LIMITS, service, no_upstream)
 
     def answer(self, payload: bytes) -> bytes:
         head = peek(payload)
@@ -372,8 +372,7 @@ async def test_a_leader_that_is_stopped_hands_over() -> None:
         for each in (first, *others):
             await each.node.start()
         old = first.terms[0]
-        for each in others:
-            await until(lambda each=each: each.node._election.linked)
+        await until(lambda: all(each.node._election.linked for each in others))
         idle = await others[0].client()
         assert old.mark in await said(idle)
         old.busy, old.drain_seconds = 1, 30
@@ -424,8 +423,7 @@ async def test_the_heir_may_die() -> None:
     async with houses(3) as (_, (first, *others)):
         for each in (first, *others):
             await each.node.start()
-        for each in others:
-            await until(lambda each=each: each.node._election.linked)
+        await until(lambda: all(each.node._election.linked for each in others))
         for each in others:
             each.taking.clear()
         await first.node.drain()
@@ -562,7 +560,7 @@ async def test_a_start_that_fails_is_an_error() -> None:
 async def test_a_leader_that_answers_no_more_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control, "SILENT_SECONDS", 0.1)
     capacity = Capacity(100, Traffic())
-    gate, found = RelayGate(SECRET, capacity), list[Linked | Silent | Vacant]()
+    gate, found = RelayGate(SECRET, capacity), list[control.Report]()
     relays = Entrance([Port("127.0.0.1", 0, lambda: ClientConnection(frozenset({NOSASL}), LIMITS))], 10)
     await relays.bind(gate)
     leader = Leader("m", relays.address)

@@ -363,7 +363,7 @@ async def test_a_refresh_is_told_although_spark_does_not_answer() -> None:
     async def lost(*_: object, **__: object) -> None:
         raise StatementFailed("Spark is gone", sqlstate="08S01")
 
-    telling.metastore.relation = lost  # type: ignore[assignment,method-assign]
+    telling.metastore.relation = lost  # type: ignore[method-assign]
     await telling.refresh(entry, MANUAL)
     found = await telling.told()
     assert [each["eventType"] for each in found] == ["START", "COMPLETE"]

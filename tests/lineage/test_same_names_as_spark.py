@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,10 @@ def writes_of(receiver: LineageReceiver, storage: Dataset) -> list[dict[str, Any
     return [each for each in ended if storage in map(name_of, each["outputs"]) and each["inputs"]]
 
 
+def computed_twice(receiver: LineageReceiver, view: str) -> bool:
+    return len(receiver.of(view)) == 2
+
+
 def test_sparks_own_integration_gives_the_same_names(both: tuple[Gateway, Any, Any, Path]) -> None:
     gateway, ours, sparks, directory = both
     dated = (directory / "apart" / "2024-01-31").as_uri()
@@ -91,10 +96,10 @@ def test_sparks_own_integration_gives_the_same_names(both: tuple[Gateway, Any, A
             rows(cursor, text)
         wait_until(lambda: any("copied" in each["name"] for one in sparks.events for each in one.get("outputs", ())))
         for view in ("low", "high"):
-            wait_until(lambda view=view: len(ours.of(f"shop.{view}")) == 2, seconds=60)
+            wait_until(partial(computed_twice, ours, f"shop.{view}"), seconds=60)
             told = ours.of(f"shop.{view}")[1]
             (output,) = told["outputs"]
-            wait_until(lambda output=output: writes_of(sparks, name_of(output)), seconds=60)
+            wait_until(partial(writes_of, sparks, name_of(output)), seconds=60)
             spark = writes_of(sparks, name_of(output))[-1]
             (written,) = (each for each in spark["outputs"] if name_of(each) == name_of(output))
             assert symlinks_of(written) <= symlinks_of(output)

@@ -109,10 +109,10 @@ async def test_a_receiver_that_does_not_answer_holds_nothing_up(receiver: Lineag
 async def test_a_stop_sends_what_waits(receiver: LineageReceiver) -> None:
     sender = Sender(receiver.url)
     for number in range(20):
-        sender.send(b"%d" % number)
+        sender.send(b'{"number": %d}' % number)
     sender.start()
     await sender.stop()
-    assert receiver.events == list(range(20))
+    assert [event["number"] for event in receiver.events] == list(range(20))
 
 
 async def test_a_sender_that_was_never_started_stops() -> None:

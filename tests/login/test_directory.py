@@ -21,9 +21,13 @@ BY_NAME = {"group_membership_key": "memberOf"}
 SOFT_HYPHEN = "\u00ad"
 
 
-def users(slapd: Slapd, answer_seconds: int = 5, **settings: Any) -> LdapUsers:
-    chosen = Ldap(**{"url": slapd.url, "base_dn": PEOPLE, **settings})
-    return LdapUsers(chosen, LdapDirectory(chosen, answer_seconds))
+def ldap(slapd: Slapd, **settings: Any) -> Ldap:
+    return Ldap(**{"url": slapd.url, "base_dn": PEOPLE, **settings})
+
+
+def users(slapd: Slapd, **settings: Any) -> LdapUsers:
+    chosen = ldap(slapd, **settings)
+    return LdapUsers(chosen, LdapDirectory(chosen, 5))
 
 
 def directory_of(slapd: Slapd) -> LdapDirectory:
@@ -131,7 +135,7 @@ def test_groups_of_users_are_found_with_and_without_a_search_account(slapd: Slap
     for nobody in ("svc", "zoe", "*", "ad*", "", "\\", "=", "ada,", "uid=ada,ou=nowhere", "ada@example.com", "ada/x"):
         assert found.groups_of(nobody) == set()
     assert found.verify("ada", PASSWORDS["ada"]) == set()
-    own = LdapUsers(Ldap(url=slapd.url, base_dn=PEOPLE, **settings), directory_of(slapd), finds_groups=True)
+    own = LdapUsers(ldap(slapd, **settings), directory_of(slapd), finds_groups=True)
     assert own.verify("ada", PASSWORDS["ada"]) == {"analysts"}
     assert own.verify(f"uid=ada,{PEOPLE}", PASSWORDS["ada"]) == {"analysts"}
     assert own.verify("svc", PASSWORDS["svc"]) == set()
@@ -146,7 +150,7 @@ def test_a_name_with_a_domain_has_no_groups_of_another_domain(slapd: Slapd) -> N
     # Two entries have this name, and the password of one must not give the groups of the other.
     two = {"user_dn_pattern": f"uid=%s,{PARTNERS}:uid=%s,{PEOPLE}", "group_dn_pattern": f"cn=%s,{GROUPS}"}
     assert users(slapd, **two, **ACCOUNT).groups_of("ada") == set()
-    own = LdapUsers(Ldap(url=slapd.url, base_dn=PEOPLE, **two), directory_of(slapd), finds_groups=True)
+    own = LdapUsers(ldap(slapd, **two), directory_of(slapd), finds_groups=True)
     assert own.verify("ada", "another ada's secret") == set()
     assert own.verify("ada", PASSWORDS["ada"]) == {"analysts"}
 
@@ -176,7 +180,12 @@ def test_active_directory_follows_groups_in_groups_itself() -> None:
             return [LdapEntry("cn=Ada (1),dc=example")]
 
     settings = Ldap(
-        url="ldap://ad", base_dn="dc=example", nested_groups="matching_rule", group_membership_key="memberOf", **ACCOUNT
+        url="ldap://ad",
+        base_dn="dc=example",
+        nested_groups="matching_rule",
+        group_membership_key="memberOf",
+        bind_dn=ACCOUNT["bind_dn"],
+        bind_password=ACCOUNT["bind_password"],
     )
     found = LdapUsers(settings, Recorder()).groups_of("ada@example")
     assert found == {"Ada (1)"}
@@ -222,9 +231,9 @@ def test_the_next_server_is_used_if_one_is_down(slapd: Slapd) -> None:
 @pytest.mark.parametrize("scheme", ["ldap", "ldaps"])
 def test_a_silent_server_times_out(slapd: Slapd, scheme: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        url = f"{scheme}://127.0.0.1:{silent.getsockname()[1]}"
+        chosen = ldap(slapd, url=f"{scheme}://127.0.0.1:{silent.getsockname()[1]}")
         with pytest.raises(Unavailable):
-            users(slapd, 1, url=url).verify("ada", PASSWORDS["ada"])
+            LdapUsers(chosen, LdapDirectory(chosen, 1)).verify("ada", PASSWORDS["ada"])
 
 
 def test_a_refused_search_account_is_a_configuration_error(slapd: Slapd) -> None:

@@ -194,7 +194,7 @@ class Address:
     """A provider's web server on this machine."""
 
     def __init__(self) -> None:
-        self.answers: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {}
+        self.answers: dict[str, Callable[[BaseHTTPRequestHandler], object]] = {}
         self.asked: list[str] = []
         outer = self
 
@@ -347,7 +347,7 @@ def test_a_silent_provider_holds_one_login_only(address: Address, monkeypatch: p
     keys = SigningKeys(f"{address.url}/keys", clock)
     keys.start()
     assert wait_for(keys, "rsa")
-    address.answers["/keys"] = lambda _: silence.wait(20) and None
+    address.answers["/keys"] = lambda _: silence.wait(20)
     clock.now += signing_keys.UNKNOWN_SECONDS
     monkeypatch.setattr(signing_keys, "ANSWER_SECONDS", 10.0)
     with ThreadPoolExecutor(1) as waiting:

@@ -487,7 +487,7 @@ async def test_a_process_that_does_not_end_a_query_is_replaced(monkeypatch: pyte
 
 
 async def test_without_duckdb_the_start_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_engine.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(FreshgateError, match=r"Install freshgate\[memory\]"):
         await MemoryEngine(MIB, 1).start()
 

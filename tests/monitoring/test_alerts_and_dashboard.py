@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.monitoring import view_metrics
 from gateway.mv.model.view import TaskStatus
+from gateway.service.clients.audit import Outcome, TakenFor
 
 MONITORING = ROOT / "conf" / "monitoring"
 RULES = yaml.safe_load((MONITORING / "alerts.yaml").read_text(encoding="utf-8"))
@@ -77,9 +79,9 @@ def known_metrics() -> dict[str, set[str]]:
     catalog.report_damage(catalog.entry("v1"), "its storage table was dropped")
     catalog.entry("v3").history.tasks.append((1, task_of(TaskStatus.FAILED, 1)))
     stage = Stage(catalog)
-    stage.tasks.tally.by_view["v2"] = {TaskStatus.FAILED: 1}
+    stage.tasks.tally.by_view["v2"] = Counter({TaskStatus.FAILED: 1})
     stage.tasks.tally.ended[TaskStatus.FAILED, next(iter(stage.tasks.tally.seconds))] = 1
-    stage.audit.counts.statements["read", "failed"] = 1
+    stage.audit.counts.statements[TakenFor.READ, Outcome.FAILED] = 1
     found: dict[str, set[str]] = {}
     for text in (stage.text(), door_text()):
         for family in text_string_to_metric_families(text):

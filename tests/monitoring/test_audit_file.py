@@ -75,7 +75,7 @@ def test_a_full_disk_is_logged_once(
             raise OSError(errno.ENOSPC, "No space left on device")
         return write(descriptor, data[: room[0]])
 
-    monkeypatch.setattr(audit_file.os, "write", full)
+    monkeypatch.setattr(os, "write", full)
     for number in range(3):
         audit.write({"lost": number})
     wait_until(lambda: audit.lost == 3)
@@ -103,7 +103,7 @@ def test_a_hanging_disk_blocks_nothing(tmp_path: Path, monkeypatch: pytest.Monke
         assert going_on.wait(30)
         return write(descriptor, data)
 
-    monkeypatch.setattr(audit_file.os, "write", hang)
+    monkeypatch.setattr(os, "write", hang)
     audit.write({"n": 0})
     assert hanging.wait(30)
     for number in range(1, 10):

@@ -296,8 +296,8 @@ def test_probes_of_a_door() -> None:
             shown = samples_of((await get("/metrics")).partition("\r\n\r\n")[2])
             names = "leader", "client_connections", "client_connections_accepted_total"
             assert [shown[f"freshgate_{name}", ()] for name in names] == [0, 0, 3]
-            names = "following", "epoch", "takeover_seconds_count", "epoch_check_seconds_count"
-            assert [shown[f"freshgate_{name}", ()] for name in names] == [0, 7, 1, 0]
+            terms = "following", "epoch", "takeover_seconds_count", "epoch_check_seconds_count"
+            assert [shown[f"freshgate_{name}", ()] for name in terms] == [0, 7, 1, 0]
             fenced = {
                 labels[0][1]: value for (name, labels), value in shown.items() if name == "freshgate_fenced_total"
             }

@@ -19,8 +19,8 @@ async def world_with_views() -> tuple[Site, Candidates]:
     site = Site()
     for table in ("s.sales", "s.shops", "s.days"):
         site.table(table, columns=(("shop", '"string"'), ("day", '"date"')))
-    await site.view("s.one", SALES, **TAKES_PART)
-    await site.view("s.both", JOINED, **TAKES_PART)
+    await site.view("s.one", SALES, properties=TAKES_PART)
+    await site.view("s.both", JOINED, properties=TAKES_PART)
     await site.view("s.other", "SELECT count(*) AS n FROM s.days")
     return site, Candidates(site.catalog, site.schemas)
 
@@ -55,7 +55,7 @@ async def test_a_statement_waits_for_a_few_definitions_only() -> None:
     many = 3 * candidates.READ_AT_ONCE
     for number in range(many):
         site.table(f"s.t{number}")
-        await site.view(f"s.v{number}", f"SELECT count(*) AS n FROM s.t{number}", **TAKES_PART)
+        await site.view(f"s.v{number}", f"SELECT count(*) AS n FROM s.t{number}", properties=TAKES_PART)
     assert len(known.words) == candidates.READ_AT_ONCE
     assert await fitting(known, "sales") == {"one"}
     assert len(known.words) == many + 2
@@ -64,7 +64,7 @@ async def test_a_statement_waits_for_a_few_definitions_only() -> None:
 async def test_the_types_of_a_view_are_those_that_spark_writes() -> None:
     site = Site()
     site.table("s.t", columns=(("d", '{"name": "date"}'),))
-    await site.view("s.v", "SELECT d, sum(price) AS p FROM t GROUP BY d", **TAKES_PART)
+    await site.view("s.v", "SELECT d, sum(price) AS p FROM t GROUP BY d", properties=TAKES_PART)
     total = '{"name": "decimal", "precision": 20, "scale": 2}'
     shown = site.metastore.relations[named("s.v")]
     site.metastore.add(replace(shown, columns=(("d", '{"name": "date"}'), ("p", total))))

@@ -40,7 +40,7 @@ class Stage:
     async def view(self, dotted: str = "s.mv", **properties: str) -> MaterializedView:
         if named("s.t") not in self.metastore.relations:
             self.site.table("s.t")
-        view = await self.site.view(dotted, "SELECT count(*) n FROM s.t", **properties)
+        view = await self.site.view(dotted, "SELECT count(*) n FROM s.t", properties=properties)
         self.metastore.stored[view.storage] = {**stored.write_published(), **stored.write_name(view.name)}
         self.metastore.stored[view.name] = dict(properties)
         return view

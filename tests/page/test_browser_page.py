@@ -438,7 +438,8 @@ async def test_others_may_not() -> None:
     page = await stage()
     assert "may not refresh it" in await pressed(page, "bob", "refresh")
     assert "may not pause its job" in await pressed(page, "bob", "pause")
-    assert page.queue.begun == page.jobs.paused == []
+    assert page.queue.begun == []
+    assert page.jobs.paused == []
 
 
 async def test_owners_pause_and_resume() -> None:

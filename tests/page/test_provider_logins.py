@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from identity_provider import CLIENT, SECRET, SIGNING, IdentityProvider
+from identity_provider import CLIENT, SECRET, SIGNING, SIGNING_KEY, IdentityProvider
 from joserfc.jwk import RSAKey
 from page_site import HOST, Answer, Browser, PageSite
 from processes import wait_until
@@ -168,7 +168,7 @@ async def test_a_public_client_has_no_secret(provider: IdentityProvider) -> None
         ({"sub": None}, SIGNING),
         ({"sub": ""}, SIGNING),
         ({"sub": "a\nb"}, SIGNING),
-        ({}, RSAKey.generate_key(2048, {"kid": SIGNING.kid})),
+        ({}, RSAKey.generate_key(2048, {"kid": SIGNING_KEY})),
     ],
 )
 async def test_a_wrong_id_token_lets_nobody_in(provider: IdentityProvider, claims: dict[str, Any], key: RSAKey) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -183,11 +184,11 @@ async def test_what_is_in_memory_is_told_in_the_same_words() -> None:
     ]
     residences.tables = lambda: tables
     said = "In memory: 1 of 2 views, 5.0 MiB; 1 base table, 3.0 MiB"
-    rows = [
+    rows: list[Mapping[str, Any]] = [
         {"database_name": "s", "name": "healthy", "memory": "LOADED", "memory_bytes": 5 << 20},
         {"database_name": "s", "name": "slow", "memory": "NOT_LOADED", "memory_reason": "no room is left"},
     ]
-    held = [
+    held: list[Mapping[str, Any]] = [
         {"database_name": "s", "name": "customer", "memory": "LOADED", "memory_bytes": 3 << 20},
         {"database_name": "s", "name": "huge", "memory": "NOT_LOADED", "memory_bytes": None},
     ]

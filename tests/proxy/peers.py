@@ -29,6 +29,11 @@ BOTH = frozenset({PLAIN, NOSASL})
 LIMITS = WireLimits(login_seconds=10, buffer_bytes_max=256 * 1024)
 
 
+async def no_upstream(login: Login, address: str | None) -> UpstreamSocket:
+    """Connects a test's clients that must not reach Spark."""
+    raise AssertionError("no client of this test reaches Spark")
+
+
 async def until(condition: Callable[[], object]) -> None:
     """Waits for a condition until the test's deadline."""
     while not condition():  # noqa: ASYNC110 (the conditions set no event)

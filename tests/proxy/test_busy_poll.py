@@ -99,7 +99,7 @@ async def test_each_unsuccessful_poll_lengthens_the_pause() -> None:
     """During the pause, the transport reads the requests."""
     async with pair() as both:
         poll = both.poll()
-        rests = []
+        rests: list[float] = []
         while sum(rests) < 3 * RESTS_MAX:
             assert both.exchange(poll) == b""  # An unsuccessful poll.
             await both.answered(b"answer")
@@ -119,7 +119,7 @@ async def test_polling_returns_to_the_event_loop() -> None:
     async with pair() as both:
         poll = both.poll()
         both.client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        found = []
+        found: list[bytes] = []
         while b"" not in found and len(found) < 100_000:
             both.client.sendall(b"next")
             found.append(both.exchange(poll))

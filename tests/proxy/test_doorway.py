@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -89,7 +89,7 @@ async def door(
     certificate: Certificate | None = None,
     relay_certificate: Certificate | None = None,
     trust: Trust = TRUST,
-    service: partial[Service] = ECHO,
+    service: Callable[[], Service] = ECHO,
     transport: str = "binary",
     http: bool = False,
     transports: frozenset[str] = BOTH,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 
 import pytest
-from proxy.peers import BOTH, LIMITS, Peer, Service, echo_of, until
+from proxy.peers import BOTH, LIMITS, Peer, Service, echo_of, no_upstream, until
 from wire import calls
 
 from gateway.errors import FreshgateError
@@ -45,7 +45,7 @@ async def test_clients_wait_until_the_gateway_serves(passed: socket.socket, *, n
     entrance = Entrance([port(0 if named else number)], 10, InheritedSockets.of(environment))
     assert environment == {"HOME": "/"}
     service = partial(Service, decide=lambda payload: Answer(echo_of(payload)))
-    listener = Listener(entrance, LIMITS, service, lambda _: asyncio.sleep(0))  # type: ignore[arg-type, return-value]
+    listener = Listener(entrance, LIMITS, service, no_upstream)
     await listener.bind()
     assert listener.ports == [number]
     peer = Peer(*await asyncio.open_connection("127.0.0.1", number), False)

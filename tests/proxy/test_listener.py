@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import trustme
-from proxy.peers import BOTH, LIMITS, Peer, ScriptedServer, Service, echo_of, gateway, login_bytes, until
+from proxy.peers import BOTH, LIMITS, Peer, ScriptedServer, Service, echo_of, gateway, login_bytes, no_upstream, until
 from wire import calls
 
 from gateway.proxy.entrance import Entrance, Port, PortUnavailable
@@ -191,7 +191,7 @@ async def test_closing_is_bounded() -> None:
 async def test_a_port_in_use_is_an_error() -> None:
     async with gateway(ScriptedServer()) as gate:
         port = Port("127.0.0.1", gate.listener.ports[0], lambda: ClientConnection(BOTH, LIMITS))
-        second = Listener(Entrance([port], LIMITS.login_seconds), LIMITS, Service, lambda login: asyncio.sleep(0))  # type: ignore[arg-type, return-value]
+        second = Listener(Entrance([port], LIMITS.login_seconds), LIMITS, Service, no_upstream)
         with pytest.raises(PortUnavailable, match="in use") as raised:
             await second.start()
         assert raised.value.port is port
@@ -220,7 +220,7 @@ async def test_a_name_with_several_addresses_is_served_on_each(monkeypatch: pyte
 
 def idle_listener(*ports: Port) -> Listener:
     """A listener that never connects to Spark."""
-    return Listener(Entrance(ports, LIMITS.login_seconds), LIMITS, Service, lambda login: asyncio.sleep(0))  # type: ignore[arg-type, return-value]
+    return Listener(Entrance(ports, LIMITS.login_seconds), LIMITS, Service, no_upstream)
 
 
 async def test_ports_are_bound_before_the_start() -> None:
@@ -305,8 +305,8 @@ async def test_a_failed_handshake_does_not_count_as_a_connection(tmp_path: Path)
         Entrance([port], LIMITS.login_seconds),
         replace(LIMITS, connections_max=1),
         Service,
-        lambda login: asyncio.sleep(0),
-    )  # type: ignore[arg-type, return-value]
+        no_upstream,
+    )
     await listener.start()
     for _ in range(3):
         reader, writer = await asyncio.open_connection("127.0.0.1", listener.ports[0])
@@ -345,9 +345,7 @@ def tls_listener(tmp_path: Path, limits: WireLimits, traffic: Traffic) -> tuple[
     pem = tmp_path / "server.pem"
     authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(pem)
     port = Port("127.0.0.1", 0, lambda: ClientConnection(BOTH, limits), Certificate(str(pem), ""))
-    return Listener(
-        Entrance([port], limits.login_seconds), limits, Service, lambda login: asyncio.sleep(0), traffic
-    ), authority  # type: ignore[arg-type, return-value]
+    return Listener(Entrance([port], limits.login_seconds), limits, Service, no_upstream, traffic), authority
 
 
 async def test_a_connection_without_a_handshake_counts_until_it_times_out(tmp_path: Path) -> None:

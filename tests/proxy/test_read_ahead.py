@@ -136,7 +136,7 @@ async def test_the_third_page_is_fetched_in_advance() -> None:
     async with gateway(ScriptedServer(script=answering(result)), Reads().service) as gate:
         peer = await gate.client()
         await two_pages(peer, 3)
-        await until(lambda: relay_of(gate)._ahead._page is not None and relay_of(gate)._ahead._page.complete)
+        await until(lambda: (page := relay_of(gate)._ahead._page) is not None and page.complete)
         assert result.asked == [NEXT_3] * 3
         await asked(peer, fetch(FETCH_NEXT, 3, 9))
         assert gate.traffic.pages_ahead_taken == 1

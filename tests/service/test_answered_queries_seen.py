@@ -32,7 +32,7 @@ async def stage() -> Site:
     site = Site()
     site.table("s.sales", columns=columns_of(day="date", item="string", n="bigint"))
     query = "SELECT day, item, sum(n) AS n, count(*) AS c FROM s.sales GROUP BY day, item"
-    await site.view("s.daily", query, **ENABLED)
+    await site.view("s.daily", query, properties=ENABLED)
     await site.view("s.total", "SELECT sum(n) AS n FROM s.sales")
     await described(site, "s.daily", day="date", item="string", n="bigint", c="bigint")
     return site
@@ -270,10 +270,10 @@ async def test_what_is_not_proved_shows_the_text() -> None:
 
 async def test_of_several_views_one_is_chosen() -> None:
     site = await stage()
-    await site.view("s.by_item", "SELECT item, sum(n) AS n FROM s.sales GROUP BY item", **ENABLED)
+    await site.view("s.by_item", "SELECT item, sum(n) AS n FROM s.sales GROUP BY item", properties=ENABLED)
     await described(site, "s.by_item", item="string", n="bigint")
     site.table("s.shops", columns=columns_of(item="string"))
-    await site.view("s.joined", "SELECT o.item FROM s.sales JOIN s.shops o ON o.item = sales.item", **ENABLED)
+    await site.view("s.joined", "SELECT o.item FROM s.sales JOIN s.shops o ON o.item = sales.item", properties=ENABLED)
     rows = await explained(site, QUERY)
     assert [row[1] for row in rows] == ["CHOSEN", "USABLE", "REJECTED"]
     assert rows[1][2] == f"it would give the same rows, but {rows[0][0]} has fewer bytes"
@@ -362,7 +362,7 @@ async def test_how_fresh_the_view_must_be_shows(consistency: str, verdict: str, 
     site.table("s.sales", columns=columns_of(day="date", item="string", n="bigint"))
     query = "SELECT item, sum(n) AS n FROM s.sales GROUP BY item"
     settings = {"rewrite_consistency": consistency, "grace_period": "3600" if consistency == "loose" else "0"}
-    await site.view("s.daily", query, **ENABLED, **settings)
+    await site.view("s.daily", query, properties={**ENABLED, **settings})
     await described(site, "s.daily", item="string", n="bigint")
     site.write("s.sales")
     ((_, word, said, _),) = await explained(site, QUERY)

@@ -15,7 +15,7 @@ CAUSE = "its stored rows were changed outside the gateway: version 1 was publish
 async def damaged(when_stale: str) -> Site:
     site = Site()
     site.table("s.t")
-    await site.view("s.mv", "SELECT 1 n FROM s.t", when_stale=when_stale, grace_period="3600")
+    await site.view("s.mv", "SELECT 1 n FROM s.t", properties={"when_stale": when_stale, "grace_period": "3600"})
     assert site.entry("s.mv").examine(1, CAUSE, 1.0)
     return site
 

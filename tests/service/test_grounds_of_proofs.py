@@ -128,7 +128,7 @@ async def test_views_of_other_tables_end_no_proof() -> None:
     bob = await site.client("bob")
     await bob.execute(QUERY)
     site.table("o.u", columns=DIMENSION)
-    await site.view("o.mv", "SELECT x, count(*) AS n FROM o.u GROUP BY x", use_for_rewrite="true")
+    await site.view("o.mv", "SELECT x, count(*) AS n FROM o.u GROUP BY x", properties={"use_for_rewrite": "true"})
     await site.view("o.aside", DEFINITION)
     site.catalog.rename({named("o.later"): site.entry("o.mv")})
     site.catalog.remove(site.entry("o.later"))
@@ -151,7 +151,7 @@ async def proving() -> tuple[Site, Client]:
 
 async def test_a_view_of_another_table_that_is_created_meanwhile_ends_no_proof_under_way() -> None:
     site, bob = await proving()
-    await site.view("o.mv", "SELECT x, count(*) AS n FROM o.u GROUP BY x", use_for_rewrite="true")
+    await site.view("o.mv", "SELECT x, count(*) AS n FROM o.u GROUP BY x", properties={"use_for_rewrite": "true"})
     site.prover.ready.set()
     await considered(site)
     await bob.execute(QUERY)
@@ -232,7 +232,9 @@ async def test_a_view_that_is_dropped_and_created_with_other_columns_answers_at_
     await bob.execute(QUERY)
     await considered(site)
     site.catalog.remove(site.entry("s.mv"))
-    view = await site.view("s.mv", "SELECT k, max(k) AS m, count(*) AS n FROM s.t GROUP BY k", use_for_rewrite="true")
+    view = await site.view(
+        "s.mv", "SELECT k, max(k) AS m, count(*) AS n FROM s.t GROUP BY k", properties={"use_for_rewrite": "true"}
+    )
     given(site.entry("s.mv"), columns=("k", "m", "n"))
     columns = tuple((name, '{"name": "string"}') for name in ("k", "m", "n"))
     site.metastore.relations[view.name] = replace(site.metastore.relations[view.name], columns=columns)

@@ -16,8 +16,8 @@ async def test_it_is_not_served_as_it_is() -> None:
     site = Site()
     site.table("s.t")
     await site.view("s.mv", "SELECT count(*) n FROM s.t")
-    await site.view("s.served", "SELECT 1 n FROM s.t", when_stale="SERVE", grace_period="3600")
-    await site.view("s.strict", "SELECT 1 n FROM s.t", when_stale="FAIL", grace_period="3600")
+    await site.view("s.served", "SELECT 1 n FROM s.t", properties={"when_stale": "SERVE", "grace_period": "3600"})
+    await site.view("s.strict", "SELECT 1 n FROM s.t", properties={"when_stale": "FAIL", "grace_period": "3600"})
     bob = await site.client("bob")
     for name in ("s.mv", "s.served", "s.strict"):
         entry = site.entry(name)

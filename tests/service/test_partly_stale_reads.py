@@ -25,7 +25,7 @@ async def stage() -> Site:
     site = Site()
     site.table("s.sales", columns=COLUMNS)
     query = "SELECT day, item, sum(n) AS n FROM s.sales GROUP BY day, item"
-    await site.view("s.daily", query, use_for_rewrite="true")
+    await site.view("s.daily", query, properties={"use_for_rewrite": "true"})
     shown = await site.metastore.relation(named("s.daily"))
     assert shown is not None
     site.metastore.add(replace(shown, columns=COLUMNS))
@@ -123,7 +123,7 @@ async def test_a_fresh_view_is_preferred() -> None:
     """It may have more bytes: here both have none, and the first one is stale."""
     site = await stage()
     query = "SELECT day, item, sum(n) AS n, count(*) AS c FROM s.sales GROUP BY day, item"
-    await site.view("s.fresh", query, use_for_rewrite="true")
+    await site.view("s.fresh", query, properties={"use_for_rewrite": "true"})
     shown = await site.metastore.relation(named("s.fresh"))
     assert shown is not None
     site.metastore.add(replace(shown, columns=(*COLUMNS, ("c", COLUMNS[2][1]))))
@@ -156,7 +156,7 @@ async def stage_with_rest() -> Site:
     site = Site()
     site.table("s.sales", columns=COLUMNS)
     query = "SELECT day, item, sum(n) AS n FROM s.sales WHERE day >= DATE '2024-01-01' GROUP BY day, item"
-    await site.view("s.recent", query, use_for_rewrite="true")
+    await site.view("s.recent", query, properties={"use_for_rewrite": "true"})
     shown = await site.metastore.relation(named("s.recent"))
     assert shown is not None
     site.metastore.add(replace(shown, columns=COLUMNS))

@@ -32,7 +32,7 @@ async def stage(rewrite: Rewrite | None = None, **properties: str) -> Site:
 
 
 async def add_view(site: Site, dotted: str, **properties: str) -> MaterializedView:
-    view = await site.view(dotted, DEFINITION, **properties)
+    view = await site.view(dotted, DEFINITION, properties=properties)
     given(site.entry(dotted), columns=("k", "n"))
     described = site.metastore.relations[view.name]
     site.metastore.relations[view.name] = replace(described, columns=COLUMNS)
@@ -60,7 +60,7 @@ async def two_views() -> tuple[Site, Client]:
     """s.mv has the groups of s.t, s.names a part of s.u: a query joins both tables."""
     site = await stage()
     site.table("s.u", columns=(("k", '{"name": "string"}'), ("name", '{"name": "string"}')))
-    await site.view("s.names", "SELECT k, name FROM s.u", use_for_rewrite="true")
+    await site.view("s.names", "SELECT k, name FROM s.u", properties={"use_for_rewrite": "true"})
     described = site.metastore.relations[named("s.names")]
     columns = (("k", '{"name": "string"}'), ("name", '{"name": "string"}'))
     site.metastore.relations[named("s.names")] = replace(described, columns=columns)
@@ -88,7 +88,7 @@ async def test_two_views_answer_a_query_together() -> None:
 async def nested_views() -> tuple[Site, Client]:
     """s.top reads s.mv, which reads s.t."""
     site = await stage()
-    await site.view("s.top", "SELECT sum(n) AS n FROM s.mv", use_for_rewrite="true")
+    await site.view("s.top", "SELECT sum(n) AS n FROM s.mv", properties={"use_for_rewrite": "true"})
     described = site.metastore.relations[named("s.top")]
     site.metastore.relations[named("s.top")] = replace(described, columns=COLUMNS[1:])
     given(site.entry("s.top"), columns=("n",))

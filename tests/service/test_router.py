@@ -28,7 +28,7 @@ async def stage(**view: str) -> Site:
     site = Site()
     site.table("s.t")
     site.table("other.t")
-    await site.view("s.mv", "SELECT count(*) n FROM s.t", **view)
+    await site.view("s.mv", "SELECT count(*) n FROM s.t", properties=view)
     return site
 
 

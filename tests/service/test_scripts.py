@@ -11,8 +11,8 @@ async def stage(**properties: str) -> Site:
     site = Site()
     for name in ("s.t", "s.u", "s.x"):
         site.table(name)
-    await site.view("s.mv", "SELECT count(*) n FROM s.t", **properties)
-    await site.view("s.above", "SELECT n FROM s.mv", **properties)
+    await site.view("s.mv", "SELECT count(*) n FROM s.t", properties=properties)
+    await site.view("s.above", "SELECT n FROM s.mv", properties=properties)
     site.spark_view("s.v", "SELECT n FROM s.above")
     return site
 

@@ -31,7 +31,7 @@ async def notes(site: Site, client: Client) -> tuple[str, ...]:
 async def test_rows_that_are_served_although_they_are_stale(properties: dict[str, str], why: str) -> None:
     site = Site()
     site.table("s.t")
-    await site.view("s.v", "SELECT count(*) n FROM s.t", **properties)
+    await site.view("s.v", "SELECT count(*) n FROM s.t", properties=properties)
     client = await site.client("ada")
     assert await notes(site, client) == ()
     site.write("s.t")

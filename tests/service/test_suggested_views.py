@@ -126,7 +126,7 @@ async def test_the_namespace_is_asked_for_after_it_may_have_changed() -> None:
 async def test_queries_that_a_view_answers_get_no_suggestion() -> None:
     site = stage()
     await run(site, "bob", BY_ITEM.format(1), BY_DAY)
-    await site.view("s.mine", SUGGESTED, use_for_rewrite="true")
+    await site.view("s.mine", SUGGESTED, properties={"use_for_rewrite": "true"})
     shown = await site.metastore.relation(named("s.mine"))
     assert shown is not None
     kinds = columns_of(item="string", day="date", row_count="bigint", sum_n="bigint")
@@ -138,7 +138,7 @@ async def test_a_suggested_view_answers_as_soon_as_it_exists() -> None:
     site = stage()
     await run(site, "bob", BY_ITEM.format(1))
     assert "'sales_by_item_day'" in await suggested(site, "bob")
-    await site.view("s.sales_by_item_day", SUGGESTED, use_for_rewrite="true")
+    await site.view("s.sales_by_item_day", SUGGESTED, properties={"use_for_rewrite": "true"})
     shown = await site.metastore.relation(named("s.sales_by_item_day"))
     assert shown is not None
     kinds = columns_of(item="string", day="date", row_count="bigint", sum_n="bigint")

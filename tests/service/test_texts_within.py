@@ -15,7 +15,7 @@ async def stage(**properties: str) -> Site:
     """ada's s.mv, which counts the rows of s.t."""
     site = Site()
     site.table("s.t")
-    await site.view("s.mv", "SELECT count(*) n FROM s.t", **properties)
+    await site.view("s.mv", "SELECT count(*) n FROM s.t", properties=properties)
     return site
 
 

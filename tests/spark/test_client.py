@@ -8,6 +8,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import patch
 
 import pytest
 import uvloop
@@ -178,10 +179,9 @@ async def _started(session: ServerSession, sql: str = ENDLESS) -> tuple[asyncio.
         handles.append(await execute(text, **options))
         return handles[-1]
 
-    session.execute = recorded
-    task = asyncio.create_task(session.run(sql, on_start=statement.set_result))
-    assert await statement == str(uuid.UUID(bytes=handles[0].guid))
-    session.execute = execute
+    with patch.object(session, "execute", recorded):
+        task = asyncio.create_task(session.run(sql, on_start=statement.set_result))
+        assert await statement == str(uuid.UUID(bytes=handles[0].guid))
     return task, handles[0]
 
 

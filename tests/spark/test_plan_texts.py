@@ -138,7 +138,8 @@ def test_a_table_that_changes_meanwhile_has_no_plan() -> None:
     times = iter(range(100))
 
     def change(sql: str, rows: list[Any]) -> list[Any]:
-        return json.loads(json.dumps(rows).replace("00:00:00Z", f"00:00:{next(times):02}Z"))
+        changed: list[Any] = json.loads(json.dumps(rows).replace("00:00:00Z", f"00:00:{next(times):02}Z"))
+        return changed
 
     with pytest.raises(PlanUnavailable, match="is being changed"):
         plan(SUM, Recorded("", change))

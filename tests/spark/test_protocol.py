@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from fuzzing.mutation import mutated
 from hypothesis import given
 from hypothesis import strategies as st
-from TCLIService import ttypes
+from TCLIService import TCLIService, ttypes
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.Thrift import TApplicationException, TMessageType
 from thrift.transport.TTransport import TMemoryBuffer
@@ -163,7 +164,7 @@ def _reply(name: str, response: Any, kind: int = TMessageType.REPLY) -> bytes:
 
 
 def _closed(status: Any) -> Any:
-    return protocol.TCLIService.CloseSession_result(ttypes.TCloseSessionResp(status))
+    return TCLIService.CloseSession_result(ttypes.TCloseSessionResp(status))
 
 
 def test_a_reply_with_an_error_status_raises() -> None:
@@ -192,7 +193,7 @@ def test_truncated_or_mismatched_replies_count_as_a_lost_server() -> None:
         with pytest.raises(UpstreamLost):
             protocol.decode("CloseSession", whole[:end])
     with pytest.raises(UpstreamLost, match="answered CloseSession to OpenSession"):
-        protocol.decode("OpenSession", _reply("CloseSession", protocol.TCLIService.OpenSession_result()))
+        protocol.decode("OpenSession", _reply("CloseSession", TCLIService.OpenSession_result()))
 
 
 ROWS = [("a", 3), (None, None)]
@@ -205,7 +206,7 @@ REPLIES = {
     "CloseOperation": reply.closed("CloseOperation", 1),
 }
 OLD_ROWS = reply.fetch(1, row_set(TWO_COLUMNS, ROWS, 4))
-USES = {
+USES: dict[str, Callable[[Any], object]] = {
     "ExecuteStatement": lambda found: protocol.handle_of(found.operationHandle),
     "FetchResults": lambda found: protocol.rows_of(found.results),
 }
@@ -226,7 +227,7 @@ def test_mutated_replies_raise_no_other_error(random: Random, answered: tuple[st
 @pytest.mark.parametrize("name", ["OpenSession", "ExecuteStatement", "GetOperationStatus", "FetchResults"])
 def test_a_reply_without_its_required_fields_counts_as_a_lost_server(name: str) -> None:
     response = getattr(ttypes, f"T{name}Resp")()
-    result = getattr(protocol.TCLIService, f"{name}_result")(response)
+    result = getattr(TCLIService, f"{name}_result")(response)
     with pytest.raises(UpstreamLost, match=f"answered {name} without a status"):
         protocol.decode(name, _reply(name, result))
     response.status = ttypes.TStatus(ttypes.TStatusCode.SUCCESS_STATUS)

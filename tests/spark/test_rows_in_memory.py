@@ -173,7 +173,7 @@ async def load(
 
 def differences(
     pages: Sequence[bytes], expected: Sequence[bytes], columns: Sequence[MemoryColumn]
-) -> list[tuple[str, object, object]]:
+) -> list[tuple[str, str, str]]:
     """The first values that differ, with their columns: the bytes of pages say little."""
     rows, others = (
         [row for page in each for row in protocol.rows_of(protocol.decode("FetchResults", page).results)]

@@ -99,10 +99,10 @@ def test_the_secret_is_in_sessions_and_its_hash_in_spark() -> None:
 async def test_an_active_guard_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     ours = guard()
-    assert ours.state is GuardState.UNKNOWN
+    before = ours.state
     for _ in range(3):
         await ours.greet(Told(**{STATE: "active freshgate_storage"}))
-    assert ours.state is GuardState.ACTIVE
+    assert (before, ours.state) == (GuardState.UNKNOWN, GuardState.ACTIVE)
     assert [record.getMessage() for record in caplog.records] == [
         "Spark's guard protects the storage database freshgate_storage"
     ]
@@ -165,6 +165,6 @@ async def test_a_restarted_spark_is_asked_anew(caplog: pytest.LogCaptureFixture)
     ours = guard()
     await ours.greet(Told(**{STATE: "active freshgate_storage"}))
     await ours.greet(Told())
-    assert ours.state is GuardState.ABSENT
+    before = ours.state
     await ours.greet(Told(**{STATE: "active freshgate_storage"}))
-    assert ours.state is GuardState.ACTIVE
+    assert (before, ours.state) == (GuardState.ABSENT, GuardState.ACTIVE)

@@ -50,7 +50,7 @@ GROUPING_OF_KIND = compose(
 )
 def test_copies_that_are_left(condition: Term, left: list[int]) -> None:
     other = is_("LessThan", SHOP, number(3, "int"))
-    assert copies_of(SOURCE, {condition, other}) == (left, {other})
+    assert copies_of(SOURCE, {condition, other}) == (left, frozenset({other}))
 
 
 def test_several_conditions_leave_what_all_leave() -> None:

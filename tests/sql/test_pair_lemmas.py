@@ -17,7 +17,7 @@ from plan_mutants import changes, mutant
 from record_pairs import recorded
 
 from gateway.mv.rewriting.proving import filled
-from sql.proof import checker, identities, lossless, merging, parts
+from sql.proof import checker, identities, implication, lossless, merging, parts
 from sql.proof.checker import Proved, can_be_stored, prove
 from sql.proof.equalities import Equalities
 from sql.proof.identities import compose, core, replaced
@@ -198,7 +198,7 @@ def _without_literals(weak: Term, strong: Term) -> bool:
     return weak.op == strong.op and weak.args[0].type == strong.args[0].type
 
 
-IMPLIED = identities.implied
+IMPLIED = implication.implied
 MISTAKES: Mapping[str, tuple[Any, str, Callable[..., object]]] = {
     "all columns are equal": (Equalities, "settled", _all_settled),
     "one of several alternatives is true": (identities, "implied", _any_alternative),

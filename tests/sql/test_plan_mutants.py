@@ -23,7 +23,7 @@ from record_pairs import recorded as recorded_corpus
 from record_plans import key, recorded
 
 from gateway.mv.rewriting.proving import filled
-from sql.proof import cases, checker, merging, plan_json
+from sql.proof import cases, checker, identities, merging, plan_json
 from sql.proof.checker import Proved, ProvedRows, _kept_by, _stacked, prove
 from sql.proof.identities import replaced
 from sql.proof.lossless import KeysOf, knowing
@@ -155,7 +155,7 @@ def test_each_change_alone_is_refused() -> None:
 
 def test_wrong_identities_accept_mutants(monkeypatch: pytest.MonkeyPatch) -> None:
     """So the test can fail: each of these mistakes is found."""
-    right = checker.compose
+    right = identities.compose
 
     def careless(op: str, args: tuple[Term, ...], detail: tuple[str, ...], type_text: str) -> Term:
         return right(op.removesuffix("OrEqual"), args, detail, type_text)
@@ -227,7 +227,7 @@ def test_a_wrong_lemma_proves_a_wrong_pair(
 
 
 def test_a_wrong_reading_of_char_accepts_mutants(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = checker.compose
+    right = identities.compose
 
     def careless(op: str, args: tuple[Term, ...], detail: tuple[str, ...], type_text: str) -> Term:
         return args[0] if op == PADDED else right(op, args, detail, type_text)

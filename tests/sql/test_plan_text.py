@@ -213,12 +213,10 @@ def test_a_number_without_a_context_is_an_int_only_if_nothing_else_prints_so() -
 
 def test_modes_and_zones_are_those_of_the_session() -> None:
     optimized = f"Aggregate [sum(y#4L) AS s#9L]\n+- {RELATION}"
-    plans = [
-        plan_of(optimized, "s bigint", settings=settings)
-        for settings in (SETTINGS, PlanSettings(ansi=False, loses_precision=True, zone="UTC"))
-    ]
-    assert prove(plans[0], plans[0]) == Proved()
-    assert prove(*plans) != Proved()
+    others = PlanSettings(ansi=False, loses_precision=True, zone="UTC")
+    plan, other = (plan_of(optimized, "s bigint", settings=settings) for settings in (SETTINGS, others))
+    assert prove(plan, plan) == Proved()
+    assert prove(plan, other) != Proved()
 
 
 @pytest.mark.parametrize("name", ["sum(k)", "od,d name", "a AS b", "a [0]"])

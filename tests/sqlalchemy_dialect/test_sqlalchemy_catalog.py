@@ -122,8 +122,10 @@ def test_columns_are_read() -> None:
     seen = [(column["name"], str(column["type"]), column["comment"], column["nullable"]) for column in found]
     assert seen == [("a", "INTEGER", "first", True), ("odd", "NULL", None, True), ("p", "DATE", None, True)]
     assert inspector.get_pk_constraint("t")["constrained_columns"] == []
-    assert inspector.get_foreign_keys("t") == inspector.get_indexes("t") == []
-    assert inspector.get_unique_constraints("t") == inspector.get_check_constraints("t") == []
+    assert inspector.get_foreign_keys("t") == []
+    assert inspector.get_indexes("t") == []
+    assert inspector.get_unique_constraints("t") == []
+    assert inspector.get_check_constraints("t") == []
 
 
 @pytest.mark.parametrize(("text", "comment"), [("why", "why"), ("", None)])

@@ -713,11 +713,12 @@ def test_an_incomplete_message_waits_for_the_end_of_the_body() -> None:
 
 def test_without_early_reading_a_message_waits_for_the_end_of_the_body() -> None:
     first, end = chunked(execute_ok(7, calls.HANDLE))
-    for read in (lambda one, data: one.collect(data), lambda one, data: one.relay(data, False)[1] or None):
+    for relayed in (False, True):
         connection = upstream(early=False)
         connection.send(calls.execute("select 1"))
-        assert read(connection, first) is None
-        assert read(connection, end)
+        read = (lambda data, one=connection: one.relay(data, False)[1]) if relayed else connection.collect
+        assert not read(first)
+        assert read(end)
 
 
 def test_a_long_reply_is_copied_once() -> None:

@@ -134,8 +134,8 @@ def test_each_client_gets_the_answer_of_spark(
 
 @given(st.integers(10, 60), st.integers(1, 5))
 def test_a_client_that_reads_on_gets_pages_fetched_in_advance(rows: int, rows_max: int) -> None:
-    spark, gateway, found = SparkResult([5] * rows), None, []
-    gateway = gateway_of(spark)
+    spark = SparkResult([5] * rows)
+    gateway, found = gateway_of(spark), list[tuple[Any, ...]]()
     while page := results(gateway.fetch(0, fetch(FETCH_NEXT, rows_max, len(found)), 100)):
         found += page
     assert found == spark.rows
