@@ -86,29 +86,37 @@ class Answers:
         return Answer()
 
 
-class FakePlans:
-    """Plans by their texts. Implements `ports.Plans`."""
+class OnePlanPlans:
+    """Implements `ports.Plans` with one plan for each text, however it is asked for: `optimized`, which derived classes
+    say."""
 
     in_place = True
     checks_rights = True
-
-    def __init__(self, plans: Mapping[str, Plan]) -> None:
-        self._plans = plans
 
     @asynccontextmanager
     async def of(self, session: SqlSession) -> AsyncIterator[bytes]:
         yield b"name"
 
     async def optimized(self, session: bytes, text: str) -> Plan:
-        if text not in self._plans:
-            raise PlanUnavailable(f"There is no plan of {text}")
-        return self._plans[text]
+        raise PlanUnavailable(f"There is no plan of {text}")
 
     async def unfolded(self, session: bytes, text: str) -> Plan:
         return await self.optimized(session, text)
 
     async def analyzed(self, session: bytes, text: str) -> Plan:
         return await self.optimized(session, text)
+
+
+class FakePlans(OnePlanPlans):
+    """Plans by their texts."""
+
+    def __init__(self, plans: Mapping[str, Plan]) -> None:
+        self._plans = plans
+
+    async def optimized(self, session: bytes, text: str) -> Plan:
+        if text not in self._plans:
+            return await super().optimized(session, text)
+        return self._plans[text]
 
 
 # --- the metastore ---------------------------------------------------------------------------------------------
@@ -260,7 +268,7 @@ class SparkOperation:
     sqlstate: str | None = None
     reason: str | None = "it failed"
     """The message of a failure."""
-    on_finish: Callable[[SparkOperation], None] = lambda _: None
+    on_finish: Callable[[SparkOperation], object] = lambda _: None
     """Called when it succeeds."""
     lost: UpstreamLost | None = None
     """With what questions about it fail, because its connection broke."""
@@ -477,7 +485,7 @@ class FakeSpark(SparkServer[SparkSession]):
         self.answers = Answers()
         """The answers to the gateway's own statements in clients' sessions."""
         self.on_start: Callable[[SparkOperation], None] = lambda _: None
-        self.on_finish: Callable[[SparkOperation], None] = lambda _: None
+        self.on_finish: Callable[[SparkOperation], object] = lambda _: None
         self.explain: Callable[[SparkSession, str], Answer] | None = None
         """Answers EXPLAIN EXTENDED of a text in a session, in place of `answers`."""
         self.value: Callable[[SparkOperation], int] | None = None

@@ -78,7 +78,7 @@ def start(
     *,
     constants: Mapping[str, object] = MappingProxyType({}),
     script: str = "",
-    **settings: Any,
+    settings: Mapping[str, Any] = MappingProxyType({}),
 ) -> Seen:
     """A gateway that soon tells what changed. `constants` and `script` are those of `Gateway`."""
     port, audit = free_port(), directory / "audit.jsonl"

@@ -32,7 +32,7 @@ def kept(engine: Engine, direct: Server, tmp_path_factory: pytest.TempPathFactor
     """A gateway of its own, because its metrics count; with a view of each type, and a view with some pages."""
     upstream = f"{engine.host}:{engine.port}"
     settings: dict[str, Any] = {"storage.database": "kept_storage", "listen.http_port": 0}
-    seen = start(tmp_path_factory.mktemp("kept"), upstream, **settings)
+    seen = start(tmp_path_factory.mktemp("kept"), upstream, settings=settings)
     with pyhive(seen.gateway.host, seen.gateway.port) as cursor:
         rows(cursor, "CREATE DATABASE kept")
         rows(cursor, f"CREATE MATERIALIZED VIEW kept.every AS {EVERY_TYPE}")

@@ -179,7 +179,7 @@ def fetched(result: Any, offset: int) -> tuple[list[Any], Rows]:
     numbers = range(1, metadata.getColumnCount() + 1)
     columns = [tuple(verdict(getattr(metadata, name), number) for name in OF_A_COLUMN) for number in numbers]
     readers = [READERS.get(int(metadata.getColumnType(number)), "getObject") for number in numbers]
-    rows = []
+    rows: list[tuple[str | None, ...]] = []
     while len(rows) < SEGMENT and result.next():
         rows.append(tuple(_value(result, number, reader) for number, reader in zip(numbers, readers, strict=True)))
     result.close()

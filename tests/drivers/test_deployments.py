@@ -183,7 +183,12 @@ def test_hive_jdbc_logs_in_with_a_token(secure: Gateway, issuer: Issuer, certifi
 
 
 def test_impyla_logs_in_with_a_token(secure: Gateway, issuer: Issuer, certificates: Certificates) -> None:
-    over_https = {"use_http_transport": True, "http_path": "cliservice", "use_ssl": True, "ca_cert": certificates.ca}
+    over_https: dict[str, Any] = {
+        "use_http_transport": True,
+        "http_path": "cliservice",
+        "use_ssl": True,
+        "ca_cert": certificates.ca,
+    }
     with impyla(secure.http_port, auth_mechanism="JWT", jwt=issuer.token("zoe"), **over_https) as cursor:
         cursor.execute("SELECT current_user()")
         assert cursor.fetchall() == [("zoe",)]

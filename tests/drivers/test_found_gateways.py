@@ -84,7 +84,10 @@ def test_hive_jdbc_reads_there_whether_to_use_tls_and_sasl(
     found: Found, engine: Engine, certificates: Certificates, tmp_path: Path, version: str
 ) -> None:
     trust = f";sslTrustStore={certificates.trust_store};trustStorePassword={PASSWORD}"
-    kinds = {"tls": {"tls.certificate": certificates.server}, "nosasl": {"listen.transports": "nosasl"}}
+    kinds: dict[str, dict[str, object]] = {
+        "tls": {"tls.certificate": certificates.server},
+        "nosasl": {"listen.transports": "nosasl"},
+    }
     for namespace, settings in kinds.items():
         place = {"discovery.zookeeper": found.zookeeper.address, "discovery.namespace": namespace}
         log = tmp_path / f"{namespace}.log"

@@ -46,7 +46,7 @@ def held(engine: Engine, direct: Server, tmp_path_factory: pytest.TempPathFactor
     """A gateway of its own that keeps no results, with views in memory, of whose queries the shapes are learned."""
     upstream = f"{engine.host}:{engine.port}"
     settings: dict[str, Any] = {"storage.database": "held_storage", "listen.http_port": 0, "result_cache.bytes": 0}
-    seen = start(tmp_path_factory.mktemp("held"), upstream, **settings)
+    seen = start(tmp_path_factory.mktemp("held"), upstream, settings=settings)
     with pyhive(seen.gateway.host, seen.gateway.port) as cursor:
         rows(cursor, "CREATE DATABASE held")
         rows(cursor, "CREATE TABLE held.numbers AS SELECT id AS n, CAST(id AS STRING) AS words FROM range(2500)")
@@ -165,6 +165,7 @@ def test_hive_jdbc_reads_the_same(held: Seen, engine: Engine, version: str, over
 
 def test_pyhive_impyla_and_beeline_read_the_same(held: Seen, engine: Engine) -> None:
     gateway, over_http = held.gateway, {"scheme": "http", "auth": "BASIC", "password": "x"}
+    impyla_over_http: dict[str, Any] = {"use_http_transport": True, "http_path": "cliservice"}
     for name in QUERIES:
         text = said(name)
         with pyhive(engine.host, engine.port) as cursor:
@@ -179,8 +180,8 @@ def test_pyhive_impyla_and_beeline_read_the_same(held: Seen, engine: Engine) -> 
         with impyla(engine.port, "tester") as cursor:
             cursor.execute(text)
             expected = repr(cursor.fetchall())
-        for options in ({}, {"use_http_transport": True, "http_path": "cliservice"}):
-            with impyla(gateway.http_port if options else gateway.port, "tester", **options) as cursor:
+        for chosen in ({}, impyla_over_http):
+            with impyla(gateway.http_port if chosen else gateway.port, "tester", **chosen) as cursor:
                 for _ in range(2):
                     cursor.execute(text)
                     assert repr(cursor.fetchall()) == expected

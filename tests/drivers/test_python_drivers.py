@@ -79,7 +79,7 @@ def _comparable(value: object) -> object:
     return "NaN" if isinstance(value, float) and math.isnan(value) else value
 
 
-def failure(error: Exception) -> tuple[str, str | None, str]:
+def failure(error: BaseException) -> tuple[str, str | None, str]:
     """The class of an error, its SQLSTATE if the driver has it, and its first line."""
     response = error.args[0] if error.args else None
     status = getattr(response, "status", response)
@@ -276,6 +276,7 @@ def sqlalchemy_looks(server: Server) -> list[Any]:
             ):
                 with pytest.raises(sqlalchemy.exc.DBAPIError) as caught:
                     refused()
+                assert caught.value.orig is not None
                 found.append(failure(caught.value.orig))
             return [_plain(value) for value in found]
     finally:

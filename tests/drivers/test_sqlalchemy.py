@@ -214,7 +214,7 @@ def test_odd_names_are_reflected_and_read(connection: sa.Connection, odd_names: 
     many = table.c.many.type
     assert isinstance(many, column_types.STRUCT)
     assert (len(many.fields), many.is_shortened) == (25, True)
-    assert connection.execute(sa.select(table.c[ODD], table.c["p q"]).where(table.c[ODD] == 1)).all() == [
+    assert connection.execute(sa.select(table.c[ODD], table.c["p q"]).where(table.c[ODD] == 1)).tuples().all() == [
         (1, datetime.date(2020, 1, 1))
     ]
     assert inspector.get_view_definition("v", schema=odd_names).startswith("CREATE VIEW odd.v")
@@ -273,7 +273,7 @@ def test_expressions_mean_the_same_in_spark(connection: sa.Connection) -> None:
         *(n / 2, n // 2, n % 2, words + "!", words.ilike("a%"), words.regexp_match("^A"), n.is_distinct_from(None)),
         *(words.contains("/y%", autoescape=True), words.regexp_replace("[a-c]+", "z"), sa.func.char_length(words)),
     ).order_by(n.desc())
-    assert connection.execute(query).all() == [
+    assert connection.execute(query).tuples().all() == [
         (3.5, 3, 1, "Abc!", True, True, True, False, "Az", 3),
         (-3.5, -4, -1, "x/y%!", False, False, True, True, "x/y%", 4),
     ]
@@ -283,7 +283,7 @@ def test_expressions_mean_the_same_in_spark(connection: sa.Connection) -> None:
 
 
 def test_a_statement_is_waited_for_and_cancelled(connection: sa.Connection) -> None:
-    cursor = connection.connection.cursor()
+    cursor: Any = connection.connection.cursor()
     seen: list[Any] = []
     cursor.execute("SELECT 1", async_=True)
     cursor.wait(seen.append)
@@ -346,14 +346,14 @@ def test_a_materialized_view_is_one(through: Server, life_database: str) -> None
         everything.reflect(connection, views=True)
         assert set(everything.tables) == {"base", "plain", "sums"}
         query = sa.select(sums).where(sums.c.day == datetime.date(2020, 1, 2))
-        assert connection.execute(query).all() == [(datetime.date(2020, 1, 2), decimal.Decimal(2))]
+        assert connection.execute(query).tuples().all() == [(datetime.date(2020, 1, 2), decimal.Decimal(2))]
         base = everything.tables["base"]
         connection.execute(sa.insert(base).values(day=datetime.date(2020, 1, 2), amount=decimal.Decimal("0.25")))
         dialect: Any = connection.dialect
         state = dialect.get_materialized_view_state(connection, "sums")
         assert (state["name"], state["freshness"]) == ("sums", "STALE")
         assert dialect.get_materialized_view_state(connection, "base") == {}
-        assert connection.execute(query).all() == [(datetime.date(2020, 1, 2), decimal.Decimal("2.25"))]
+        assert connection.execute(query).tuples().all() == [(datetime.date(2020, 1, 2), decimal.Decimal("2.25"))]
 
 
 def test_the_life_cycle_of_a_view_runs_with_the_dialect(through: Server, life_database: str) -> None:

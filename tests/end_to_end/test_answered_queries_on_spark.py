@@ -113,7 +113,7 @@ def test_answers_are_compared_although_each_session_is_closed_after_one_query(ho
         compared = house.seen.metric("rewrite_compared_total")
         with house.connect() as cursor:
             house.read(cursor, BY_ITEM)
-        wait_until(lambda before=compared: house.compared_more(before), what="the gateway's own comparison")
+        wait_until(partial(house.compared_more, compared), what="the gateway's own comparison")
 
 
 def test_char_and_varchar_are_keys_of_views(house: House, ada: Any) -> None:
@@ -444,9 +444,8 @@ def test_a_wrong_proof_is_found(engine: Engine, tmp_path: Path) -> None:
         "storage.database": "credulous",
         "rewrite.wait": 60,
         "rewrite.canary": 10,
-        "script": "credulous_gateway.py",
     }
-    seen = start(tmp_path, f"{engine.host}:{engine.port}", **settings)
+    seen = start(tmp_path, f"{engine.host}:{engine.port}", script="credulous_gateway.py", settings=settings)
     try:
         with pyhive("127.0.0.1", seen.gateway.port) as cursor:
             rows(cursor, "CREATE TABLE believed AS SELECT id % 3 AS k, id % 2 AS j, id AS n FROM range(100)")

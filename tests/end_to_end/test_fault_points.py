@@ -74,6 +74,10 @@ def _one_row(view: str) -> dict[str, int | None]:
     return {view: 1}
 
 
+def _two_rows(view: str) -> dict[str, int | None]:
+    return {view: 2}
+
+
 CREATE = "CREATE MATERIALIZED VIEW {v} AS SELECT a FROM {v}_t"
 MORE = "INSERT INTO {v}_t VALUES (2)"
 BY_D = (
@@ -95,7 +99,7 @@ def open_acts(word: str) -> tuple[Act, ...]:
     """Acts on views whose rows other engines read."""
     name, using = word.lower(), f"USING {word} AS "
     create, by_rows = CREATE.replace("AS ", using), BY_ROWS.replace("AS ", using)
-    old, new = (lambda v: {v: 1}), (lambda v: {v: 2})
+    old, new = _one_row, _two_rows
     partitioned = f"CREATE MATERIALIZED VIEW {{v}} PARTITION BY (d) {using}SELECT a, d FROM {{v}}_t"
     return (
         Act(f"{name} create", (), create, lambda v: {v: None}, old),
@@ -253,12 +257,14 @@ class FaultySite:
         tuned = {**VACUUM_AT_ONCE, **(constants or {})}
         return Gateway(log, upstream=self.proxy.address, constants=tuned, settings={**SETTINGS, **settings})
 
-    def restart(self, faults: dict[tuple[str, int], Fault] | None = None, **settings: object) -> None:
+    def restart(
+        self, faults: dict[tuple[str, int], Fault] | None = None, constants: Mapping[str, object] | None = None
+    ) -> None:
         """Restarts the gateway, after a kill or normally; only the given faults happen during the start."""
         self.gateway.stop()
         self.proxy.hit.clear()
         self.proxy.plan(faults or {})
-        self.gateway = self.start(**settings)
+        self.gateway = self.start(constants=constants)
 
     def restart_engine(self) -> None:
         """Kills Spark and starts it again on its metastore; the gateway keeps running."""
@@ -421,8 +427,13 @@ class FaultySite:
 
     def check_nothing_is_left(self) -> None:
         found: list[list[str]] = []
+
+        def is_nothing_left() -> bool:
+            found.append(self.left())
+            return not found[-1]
+
         with suppress(AssertionError):
-            wait_until(lambda: not (found.append(self.left()) or found[-1]), 120, "what faults left to be dropped")
+            wait_until(is_nothing_left, 120, "what faults left to be dropped")
         assert found[-1] == []
 
     def close(self) -> None:

@@ -70,7 +70,7 @@ class Lake:
         seen = sorted(rows(self.direct, f"SELECT {', '.join(columns)} FROM {table}"), key=repr)
         if python := os.environ.get(READERS):
             word = "iceberg" if table.startswith(f"{OPEN}.") else "delta"
-            command = [python, ROOT / "tests" / "foreign_reader.py", word, self.directory(table)]
+            command = [python, str(ROOT / "tests" / "foreign_reader.py"), word, str(self.directory(table))]
             read = subprocess.run([*command, *columns], capture_output=True, text=True, check=False)
             assert read.returncode == 0, read.stderr
             expected = [json.dumps([None if each is None else str(each) for each in row]) for row in seen]

@@ -41,11 +41,18 @@ LAG_SECONDS = 2.0
 
 @pytest.fixture(scope="module")
 def seen(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
-    limits: dict[str, Any] = {"memory.bytes": BYTES, "memory.query_seconds": QUERY_SECONDS, "memory.canary": 20}
-    # A process that is killed again and again is started again without a pause.
-    settings: dict[str, Any] = {"constants": {"gateway.memory.memory_engine.STEADY_SECONDS": 0.0}, **limits}
-    directory = tmp_path_factory.mktemp("memory_faults")
-    found = start(directory, f"{engine.host}:{engine.port}", **{"result_cache.bytes": 0}, **settings)
+    found = start(
+        tmp_path_factory.mktemp("memory_faults"),
+        f"{engine.host}:{engine.port}",
+        # A process that is killed again and again is started again without a pause.
+        constants={"gateway.memory.memory_engine.STEADY_SECONDS": 0.0},
+        settings={
+            "memory.bytes": BYTES,
+            "memory.query_seconds": QUERY_SECONDS,
+            "memory.canary": 20,
+            "result_cache.bytes": 0,
+        },
+    )
     yield found
     lag = found.metric("event_loop_lag_max_seconds")
     found.gateway.stop()

@@ -114,7 +114,7 @@ def test_an_interrupted_move_is_completed_or_undone(
         move = Interrupted(database.name, done, storages, direct)
         for step in steps[:done]:
             step(move)
-        shown = expected if done >= commits_with else {"one": NUMBERS, "two": TEXTS}
+        shown: dict[str, Content] = expected if done >= commits_with else {"one": NUMBERS, "two": TEXTS}
         views |= {f"{view}{done}": content for view, content in shown.items()}
 
     again = start_gateway(**{"versions.retention": 0})

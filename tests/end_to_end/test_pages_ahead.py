@@ -28,7 +28,7 @@ def seen(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     running = start(
         directory,
         f"{engine.host}:{engine.port}",
-        **{"storage.database": "ahead_storage", "listen.http_port": 0},
+        settings={"storage.database": "ahead_storage", "listen.http_port": 0},
     )
     yield running
     running.gateway.stop()

@@ -184,9 +184,9 @@ def test_show_partitions_reports_which_are_in_sync(sales: Database) -> None:
     }
     sales.run("REFRESH MATERIALIZED VIEW daily PARTITIONS (p_20240103_20240104)")
     assert last_task(sales, "daily")[:2] == ("PARTIAL", ["p_20240103_20240104"])
-    shown = {row[1]: (row[7], row[2]) for row in rows(sales.cursor, "SHOW PARTITIONS daily")}
-    assert shown["p_20240103_20240104"] == (True, 2)
-    assert shown["p_20240102_20240103"] == (False, 1)
+    versions = {row[1]: (row[7], row[2]) for row in rows(sales.cursor, "SHOW PARTITIONS daily")}
+    assert versions["p_20240103_20240104"] == (True, 2)
+    assert versions["p_20240102_20240103"] == (False, 1)
     assert sales.freshness("daily") == "STALE"
     with pytest.raises(OperationalError, match="partition not exist: p_nope"):
         sales.run("REFRESH MATERIALIZED VIEW daily PARTITIONS (p_nope)")

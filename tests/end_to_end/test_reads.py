@@ -322,7 +322,7 @@ def test_a_client_that_never_polls_gets_a_long_page(view: Database) -> None:
 
         def fetched() -> bool:
             pages.append(client.fetch(operation))
-            return decoded(pages[-1]).status.statusCode == 0
+            return bool(decoded(pages[-1]).status.statusCode == 0)
 
         wait_until(fetched, what="the rows")
         assert [len(text) for (text,) in texts(pages[-1])] == [10_000_000] * 3

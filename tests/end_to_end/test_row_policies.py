@@ -150,7 +150,7 @@ def gateways(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> It
     assert found is not None
     address = found[1], int(found[2])
     second = tmp_path_factory.mktemp("upstream")
-    upstream = start(second, f"{found[1]}:{found[2]}", **GATEWAY, **{"page.port": free_port()})
+    upstream = start(second, f"{found[1]}:{found[2]}", settings={**GATEWAY, "page.port": free_port()})
     with pyhive(*address) as cursor:
         rows(cursor, "CREATE DATABASE rows")
     yield {"embedded": Seen(embedded, port, audit, page), "upstream": upstream}, address, policies
@@ -172,7 +172,9 @@ def ranger(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
         with pyhive(spark.host, spark.port, user="root") as cursor:
             rows(cursor, "CREATE DATABASE rows")
         seen = start(
-            directory, f"{spark.host}:{spark.port}", **GATEWAY, **{"upstream.user": "root", "page.port": free_port()}
+            directory,
+            f"{spark.host}:{spark.port}",
+            settings={**GATEWAY, "upstream.user": "root", "page.port": free_port()},
         )
         yield {"ranger": seen}, (spark.host, spark.port), policies
         seen.gateway.stop()

@@ -30,7 +30,7 @@ SLEEP = "SELECT reflect('java.lang.Thread', 'sleep', 60000L)"
 def seen(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
     directory = tmp_path_factory.mktemp("seeing")
     settings = {"storage.database": "seeing_storage", "log.level": "DEBUG", "log.format": "json"}
-    running = start(directory, f"{engine.host}:{engine.port}", **settings)
+    running = start(directory, f"{engine.host}:{engine.port}", settings=settings)
     with pyhive("127.0.0.1", running.gateway.port) as cursor:
         rows(cursor, "CREATE DATABASE seeing")
         yield running
@@ -266,4 +266,5 @@ def test_the_readiness_probe_fails_while_spark_is_down(tmp_path: Path) -> None:
 
 
 def _children(gateway: Gateway) -> list[Any]:
-    return psutil.Process(gateway.pid).children(recursive=True)
+    found: list[Any] = psutil.Process(gateway.pid).children(recursive=True)
+    return found

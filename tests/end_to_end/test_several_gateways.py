@@ -175,10 +175,10 @@ def test_a_door_passes_clients_on_and_takes_over(pair: Pair) -> None:
         assert [row[1] for row in shown] == ["LEADER", "DOOR"]
         addresses = [row[0] for row in shown]
         assert probe(metrics, "/readyz")[0] == 200
-        shown = probe(metrics, "/metrics")[1]
-        assert "\nfreshgate_leader 0.0\n" in shown
-        assert "\nfreshgate_following 1.0\n" in shown
-        assert f"\nfreshgate_epoch {epoch}.0\n" in shown
+        told = probe(metrics, "/metrics")[1]
+        assert "\nfreshgate_leader 0.0\n" in told
+        assert "\nfreshgate_following 1.0\n" in told
+        assert f"\nfreshgate_epoch {epoch}.0\n" in told
         check_probes_of_door(metrics, addresses, epoch)
         check_page_of_door(page, addresses)
 
@@ -186,10 +186,10 @@ def test_a_door_passes_clients_on_and_takes_over(pair: Pair) -> None:
     expected = [("north", 10)]
     wait_until(lambda: read(door, "SELECT * FROM several.totals") == expected, TAKEOVER_SECONDS, "the takeover")
     assert pair.lines("door")
-    shown = probe(metrics, "/metrics")[1]
-    assert "\nfreshgate_leader 1.0\n" in shown
-    assert f"\nfreshgate_epoch {epoch + 1}.0\n" in shown
-    assert "\nfreshgate_takeover_seconds_count 1.0\n" in shown
+    told = probe(metrics, "/metrics")[1]
+    assert "\nfreshgate_leader 1.0\n" in told
+    assert f"\nfreshgate_epoch {epoch + 1}.0\n" in told
+    assert "\nfreshgate_takeover_seconds_count 1.0\n" in told
     check_probes_of_leader(metrics, page, epoch + 1)
 
     back = pair.gateway("back")

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -108,18 +109,16 @@ def test_clients_of_two_servers_see_each_others_writes_through_views(sparks: Spa
         for run_async in (True, False):
             run = client.ExecuteStatement(ttypes.TExecuteStatementReq(handle, "SELECT s FROM shared.m", {}, run_async))
             operation = run.operationHandle
-            wait_until(
-                lambda at=operation: (
-                    client.GetOperationStatus(ttypes.TGetOperationStatusReq(at)).operationState
-                    == ttypes.TOperationState.FINISHED_STATE
-                ),
-                TAKEOVER_SECONDS,
-                "the statement",
-            )
+            wait_until(partial(finished, client, operation), TAKEOVER_SECONDS, "the statement")
             page = client.FetchResults(ttypes.TFetchResultsReq(operation, 0, 10))
             assert page.results.columns[0].i64Val.values == [total]
             assert client.CloseOperation(ttypes.TCloseOperationReq(operation)).status.statusCode == 0
         assert rows(there, "SELECT s FROM shared.m") == [(total,)]
+
+
+def finished(client: Any, operation: Any) -> bool:
+    status = client.GetOperationStatus(ttypes.TGetOperationStatusReq(operation))
+    return bool(status.operationState == ttypes.TOperationState.FINISHED_STATE)
 
 
 @pytest.mark.parametrize("share", ["false", "true"])

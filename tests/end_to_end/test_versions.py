@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -44,9 +45,11 @@ def views(one_view: Database) -> Database:
 
 
 @contextmanager
-def session(database: Database, gateway: Gateway | None = None, **configuration: str) -> Iterator[Any]:
+def session(
+    database: Database, gateway: Gateway | None = None, configuration: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Any]:
     server = gateway or database.gateway
-    with pyhive(server.host, server.port, database=database.name, configuration=configuration) as cursor:
+    with pyhive(server.host, server.port, database=database.name, configuration=dict(configuration)) as cursor:
         yield cursor
 
 
@@ -100,7 +103,7 @@ def test_with_consistent_snapshot_chooses_versions_at_the_start(views: Database)
 @pytest.mark.parametrize("at_opening", sampled([True, False], {"True"}))
 def test_freshgate_snapshot_makes_a_session_one_transaction(one_view: Database, at_opening: bool) -> None:
     configuration = {"set:hiveconf:freshgate.snapshot": "session"} if at_opening else {}
-    with session(one_view, **configuration) as reader:
+    with session(one_view, configuration=configuration) as reader:
         if not at_opening:
             assert rows(reader, "SET freshgate.snapshot = session") == [("freshgate.snapshot", "session")]
         assert rows(reader, "SELECT n FROM m") == [(1,)]

@@ -235,12 +235,13 @@ def test_a_location_with_other_partitions() -> None:
         ("file:/w/t/stray", "s", 1, 1, 1, 9),
     ]
     folds = list[Fold]()
-    for places in (
+    all_places: tuple[dict[PartitionValues, str], ...] = (
         {("1",): "file:/w/t/a", ("2",): "file:/w/t/b"},
         {("1",): "file:/w/t/a", ("2",): "file:/w/t/b", ("3",): "file:/w/t/b"},
         {("1",): "file:/w/t/a", ("3",): "file:/w/t/b"},
         {("2",): "file:/w/t/a", ("1",): "file:/w/t/b"},
-    ):
+    )
+    for places in all_places:
         found = young_files(3, rows, partition_hashes(places), ["file:/w/t"])
         assert not found.young
         assert (found.older.xor, found.older.count) == (5 ^ 6, 4)
@@ -251,7 +252,7 @@ def test_a_location_with_other_partitions() -> None:
 # --- Hive's tables -------------------------------------------------------------------------------------
 
 HIVE = {"provider": "hive", "converted": "orc"}
-OF_DAY = {**HIVE, "partition_columns": ("day",), "partitions_listed": True}
+OF_DAY: dict[str, Any] = {**HIVE, "partition_columns": ("day",), "partitions_listed": True}
 
 
 def young(path: str, directory: str = "file:/w/t") -> tuple[Any, ...]:
@@ -375,7 +376,7 @@ def commits(number: int = 2, *, described: bool = False) -> tuple[Any, ...]:
 
 
 def file(
-    path: str = PART, added: int | None = 4, removed: int | None = None, gone: int | None = None, **more: Any
+    path: str | None = PART, added: int | None = 4, removed: int | None = None, gone: int | None = None, **more: Any
 ) -> tuple[Any, ...]:
     values = json.dumps(more["values"]) if "values" in more else "{}"
     vector, balanced = more.get("vector", False), more.get("balanced", False)
@@ -497,7 +498,7 @@ def test_files_that_were_written_anew() -> None:
     # Came and left again.
     assert Delta(commits(), file(added=4, removed=5, gone=5)).change().removed is None
     # A compaction made it, whose rows were removed.
-    moved = Delta(commits(), file(OLD, None, 5, 5, first_there=4), file(), values={}).change(partition_columns=("day",))
+    moved = Delta(commits(), file(OLD, None, 5, 5, first_there=4), file()).change(partition_columns=("day",))
     assert f"VERSION AS OF 4 WHERE _metadata.file_name IN ('{OLD}')" in (moved.removed or "")
 
 

@@ -155,13 +155,19 @@ def touch(file: Path, seconds: float) -> None:
 
 # --- files ---------------------------------------------------------------------------------------------
 
+
+def append_twice(book: Book) -> None:
+    book.append()
+    book.append()
+
+
 OVERWRITE = "INSERT OVERWRITE {0} VALUES (7, 'o', 'a')"
 FILE_STEPS: dict[str, tuple[Callable[[Book], None], str, str]] = {
     # What is done, and what it is for a mark of which all files are young, and for one of which all are settled.
     "nothing": (lambda book: None, SAME, SAME),
     "append": (Book.append, ADDED, ADDED),
     "new day": (lambda book: book.append([f"x y/%=é\\'\"{{[*?:#{book.written}"]), ADDED, ADDED),
-    "two": (lambda book: (book.append(), book.append())[0], ADDED, ADDED),
+    "two": (append_twice, ADDED, ADDED),
     "same time": (lambda book: book.copy(0), ADDED, Reason.LATE_FILE),
     "late": (lambda book: book.copy(20), ADDED, Reason.LATE_FILE),
     "very late": (lambda book: book.copy(2 * HOUR), Reason.LATE_FILE, Reason.LATE_FILE),

@@ -22,6 +22,7 @@ from gateway.mv.freshness.pending import ViewsEndangered
 from gateway.mv.model import properties as stored
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import Relation, RelationKind
+from sql.names import TableName
 from sql.texts.public_view import shown_rows
 
 
@@ -89,7 +90,7 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-def _name(text: str) -> object:
+def _name(text: str) -> TableName:
     found = re.search(r"(?:VIEW|TABLE) (?:IF EXISTS )?(?:`spark_catalog`\.)?`(\w+)`\.`(\w+)`", text)
     assert found is not None, text
     return named(f"{found[1]}.{found[2]}")

@@ -212,7 +212,7 @@ def test_partitions_are_read_from_the_log() -> None:
     first = table.look(identify=True)
     table.play("WRITE")
     later = table.look(identify=False)
-    assert later.changed(first) == {("1",)}
+    assert later.changed(first) == frozenset({("1",)})
     assert not any("DETAIL" in sql for sql in table.asked)
 
 
@@ -222,14 +222,14 @@ def test_a_restore_changes_the_partitions_whose_files_it_changes() -> None:
     first = table.look(identify=True)
     for operation in ("WRITE", "RESTORE 2", "OPTIMIZE"):
         table.play(operation)
-    assert table.look(identify=False).changed(first) == {("0",)}
+    assert table.look(identify=False).changed(first) == frozenset({("0",)})
     for operation in (PROPERTIES, "WRITE", "RESTORE 3"):
         table.play(operation)
     later = table.look(identify=False)
-    assert later.changed(first) == {("0",)}
+    assert later.changed(first) == frozenset({("0",)})
     for operation in ("WRITE", "RESTORE 5 at a time"):
         table.play(operation)
-    assert table.look(identify=False).changed(later) == {("0",)}
+    assert table.look(identify=False).changed(later) == frozenset({("0",)})
     for operation in (COLUMN, "RESTORE 2"):
         table.play(operation)
     assert table.look(identify=False).changed(later) is None

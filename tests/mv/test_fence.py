@@ -307,7 +307,7 @@ def test_of_two_that_take_over_at_the_same_moment_one_may_write(late: str) -> No
         hold = warehouse.hold(late)
         taking = asyncio.create_task(slow.take())
         await hold.reached.wait()
-        took = await asyncio.gather(fast.take(), return_exceptions=True)
+        took = list(await asyncio.gather(fast.take(), return_exceptions=True))
         hold.go.set()
         took += await asyncio.gather(taking, return_exceptions=True)
         assert [type(each) for each in took].count(Superseded) <= 1

@@ -36,12 +36,12 @@ A, B, C = map(named, ("d.a", "d.b", "d.c"))
 def test_what_is_still_there_is_kept() -> None:
     found = judge({"a": A, "b": B}, {"d": {"a", "b", "plain"}}, {"a", "b", "other"}, {"d": {"a", "b", "plain"}})
     assert found.kept == {"a", "b"}
-    assert (found.gone, found.unsure, found.appeared) == (set(), set(), set())
+    assert (*found.gone, *found.unsure, *found.appeared) == ()
 
 
 def test_a_view_without_storage_is_gone_and_one_without_its_name_is_read_anew() -> None:
     found = judge({"a": A, "b": B}, {"d": {"a", "b"}}, {"b"}, {"d": {"a", "c"}})
-    assert (found.gone, found.unsure, found.kept, found.appeared) == ({"a"}, {"b"}, set(), {C})
+    assert (found.gone, found.unsure, found.kept, found.appeared) == tuple(map(frozenset, ({"a"}, {"b"}, (), {C})))
 
 
 def test_a_database_that_cannot_be_listed_says_nothing() -> None:
@@ -143,7 +143,7 @@ def test_a_read_waits_until_more_than_a_draft_is_known_of_what_it_reads() -> Non
         altered = replace(below, properties={"when_stale": "SERVE"})
         warehouse.stored[below.storage] |= stored.write_settings(altered)
         warehouse.asked.clear()
-        inspector = Inspector(catalog, *cast(Any, (None, None)), settlement, cast(Any, None), 0)
+        inspector = Inspector(catalog, cast(Any, None), cast(Any, None), settlement, cast(Any, None), 0)
         assert inspector.is_drafted([above.id])
         await inspector.read_drafted([above.id])
         assert not inspector.is_drafted([above.id, below.id])

@@ -114,12 +114,16 @@ class Stage:
 
     async def exact(self, shown: Relation = SHOWN) -> str:
         found = await self.increments.exact(self.view, self.inspection(shown), cast(SqlSession, self.session))
+        assert found.rows is not None
         return found.rows.query
 
     async def appended(self, *changed: str) -> str:
         found = Drift(behind=((0, frozenset(changed)),))
         session = cast(SqlSession, self.session)
-        return (await self.increments.plan(self.view, found, self.inspection(SHOWN), session)).exact.rows.query
+        merged = await self.increments.plan(self.view, found, self.inspection(SHOWN), session)
+        assert merged is not None
+        assert merged.exact.rows is not None
+        return merged.exact.rows.query
 
     def inspection(self, shown: Relation) -> Inspection:
         columns = (("k", INT), ("x", INT))
@@ -197,7 +201,9 @@ def test_many_versions_are_copied_to_few_files(size: int, hint: str) -> None:
     stage = Stage()
     stage.habits.defaults = {"spark.sql.adaptive.enabled": "true"}
     view = replace(stage.view, current=replace(stage.view.current, files=Fold(1, 3, size) if size else None))
-    assert stage.increments.copied(view).rows.query.startswith(f"SELECT /*+ {hint} */ * FROM (SELECT `b`, `a` FROM ")
+    rows = stage.increments.copied(view).rows
+    assert rows is not None
+    assert rows.query.startswith(f"SELECT /*+ {hint} */ * FROM (SELECT `b`, `a` FROM ")
 
 
 async def test_another_text_of_the_view_is_analysed_anew() -> None:

@@ -104,7 +104,7 @@ def check_during(act: Callable[[TwoReaders, asyncio.Task[list[str]]], Awaitable[
         two.now, two.states[SALES] = 10.0, "2"
         checking = asyncio.create_task(two.inspector.check(["v", OTHER]))
         asked = asyncio.gather(two.asked[SALES].wait(), two.asked[SHOPS].wait())
-        await asyncio.wait([checking, asked], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(list[asyncio.Future[Any]]([checking, asked]), return_when=asyncio.FIRST_COMPLETED)
         assert asked.done(), await checking
         await act(two, checking)
         await checking
@@ -155,7 +155,7 @@ def _inspected(**observed: Observed) -> Inspection:
     return Inspection(observed, {})
 
 
-PARTS = {("a",): "1", ("b",): "2"}
+PARTS: dict[PartitionValues, str] = {("a",): "1", ("b",): "2"}
 BEFORE = Snapshot("t", "1", partitions=PARTS)
 
 

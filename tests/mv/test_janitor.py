@@ -227,7 +227,7 @@ def test_the_end_of_a_read_is_looked_at_where_something_may_be_due(monkeypatch: 
         for other in others:
             readers.release(other)
             await turns()
-        assert (sweeps.total(), asked.keys()) == (0, {"v"})
+        assert (sweeps.total(), set(asked)) == (0, {"v"})
         # By one sweep, and by the pause after it.
         assert asked["v"] <= 2
         readers.release(read)

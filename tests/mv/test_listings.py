@@ -54,7 +54,7 @@ class Disk:
 
 async def test_what_is_wanted_at_the_same_time_is_one_statement() -> None:
     disk = Disk()
-    found = await asyncio.gather(disk.list("file:/a"), disk.list("file:/b", "file:/c"), disk.list("file:/a"))
+    found = list(await asyncio.gather(disk.list("file:/a"), disk.list("file:/b", "file:/c"), disk.list("file:/a")))
     assert found == [["file:/a/day=1"], ["file:/b/day=1", "file:/c/day=1"], ["file:/a/day=1"]]
     assert len(disk.texts) == 1
     assert "COALESCE(1)" in disk.texts[0]
@@ -89,7 +89,7 @@ async def test_what_cannot_be_listed_fails_alone() -> None:
     assert first == ["file:/a/day=1"]
     assert str(second).startswith("The files at file:/b cannot be listed.")
     disk.failing["file:/b"] = StatementFailed("no such path", listings.PATH_NOT_FOUND)
-    assert await asyncio.gather(disk.list("file:/a"), disk.list("file:/b")) == [["file:/a/day=1"], []]
+    assert list(await asyncio.gather(disk.list("file:/a"), disk.list("file:/b"))) == [["file:/a/day=1"], []]
     disk.failing["file:/b"] = UpstreamLost("gone")
     lost = await asyncio.gather(disk.list("file:/a"), disk.list("file:/b"), return_exceptions=True)
     assert [type(each) for each in lost] == [UpstreamLost, UpstreamLost]

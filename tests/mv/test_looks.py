@@ -153,7 +153,7 @@ async def test_the_path_of_a_delta_table_is_its_log() -> None:
     assert before == Snapshot(cast(Snapshot, before).identity, "v4", "v4", position="4")
     spark.say("DESCRIBE HISTORY", commit(4, at="later"))
     spark.say("DESCRIBE DETAIL", ("delta", "id-2"), columns=("format", "id"))
-    assert cast(Snapshot, (await spark.look(name)).observed).identity != cast(Snapshot, before).identity
+    assert cast(Snapshot, (await spark.look(name)).observed).identity != before.identity
 
 
 @pytest.mark.parametrize("clause", ["image.`/Data/X`", "iceberg.`/Data/X`", "s.`Data/X`"])

@@ -115,9 +115,9 @@ def test_partitions_of_files(eye: Eye, tmp_path: Path, name: str, stored: str) -
     within = elsewhere / "within"
     shutil.copytree(by_value["a"], within)
     eye.begin(name)
-    assert eye.changed(name, f"ALTER TABLE {name} ADD PARTITION (day = 'w') LOCATION '{within}'") >= parts("w")
+    assert ("w",) in (eye.changed(name, f"ALTER TABLE {name} ADD PARTITION (day = 'w') LOCATION '{within}'") or ())
     rewrite(data_file(within))
-    assert eye.changed(name) >= parts("w")
+    assert ("w",) in (eye.changed(name) or ())
     rewrite(data_file(elsewhere))
     assert eye.changed(name) == parts("a")
 
@@ -231,10 +231,10 @@ def test_delta(eye: Eye) -> None:
     assert eye.changed("delt") == NOTHING
     a, b, null = ("1", "a"), ("1", "b"), ("1", None)
     inserted, deleted = "INSERT INTO delt VALUES (5, 1, NULL), (6, 2, 'c')", "DELETE FROM delt WHERE id = 1"
-    assert eye.changed("delt", inserted, deleted) == {null, ("2", "c"), a}
+    assert eye.changed("delt", inserted, deleted) == frozenset({null, ("2", "c"), a})
     merge = "MERGE INTO delt USING (SELECT 2 AS id) s ON delt.id = s.id WHEN MATCHED THEN UPDATE SET day = 'b'"
-    assert eye.changed("delt", merge) == {a, b}
-    assert eye.changed("delt", "UPDATE delt SET id = 9 WHERE id = 4") == {null}
+    assert eye.changed("delt", merge) == frozenset({a, b})
+    assert eye.changed("delt", "UPDATE delt SET id = 9 WHERE id = 4") == frozenset({null})
     state = eye.before["delt"].state
     assert eye.changed("delt", "OPTIMIZE delt", "ALTER TABLE delt SET TBLPROPERTIES ('some' = 'text')") == NOTHING
     assert eye.before["delt"].state == state
@@ -243,7 +243,7 @@ def test_delta(eye: Eye) -> None:
     # After a restart: from a stored look, or from none.
     again = eye.another()
     again.seed(named("delt"), first)
-    assert eye.snapshot("delt", again).changed(first) == {a, b, null, ("2", "c")}
+    assert eye.snapshot("delt", again).changed(first) == frozenset({a, b, null, ("2", "c")})
     assert eye.snapshot("delt", again) == eye.before["delt"]
     assert eye.snapshot("delt", eye.another()).changed(first) is ANYTHING
 
@@ -259,7 +259,7 @@ def test_what_no_partition_of_delta_tells(eye: Eye) -> None:
     """Other rows from of old, and a log that was cleaned up."""
     eye.run(CREATE_DELTA.format("old"), "INSERT INTO old VALUES (1, 1, 'a')", "INSERT INTO old VALUES (2, 1, 'b')")
     eye.begin("old")
-    assert eye.changed("old", "RESTORE TABLE old TO VERSION AS OF 1") == {("1", "b")}
+    assert eye.changed("old", "RESTORE TABLE old TO VERSION AS OF 1") == frozenset({("1", "b")})
     # Delta writes a checkpoint with version 10, and needs no earlier part of the log from then on.
     for number in range(9 - int(eye.before["old"].position)):
         eye.run(f"ALTER TABLE old SET TBLPROPERTIES ('some' = '{number}')")
@@ -297,16 +297,16 @@ def test_iceberg(eye: Eye) -> None:
     assert eye.begin(table).partitions == {}
     days = "VALUES (1, 1, DATE'2024-01-01'), (2, 1, DATE'2024-01-01'), (3, 2, NULL)"
     a, null = ("1", "2024-01-01"), ("2", None)
-    assert eye.changed(table, f"INSERT INTO {table} {days}") == {a, null}
+    assert eye.changed(table, f"INSERT INTO {table} {days}") == frozenset({a, null})
     assert eye.changed(table) == NOTHING
-    assert eye.changed(table, f"INSERT INTO {table} VALUES (4, 3, NULL)") == {("3", None)}
-    assert eye.changed(table, f"DELETE FROM {table} WHERE id = 1") == {a}
+    assert eye.changed(table, f"INSERT INTO {table} VALUES (4, 3, NULL)") == frozenset({("3", None)})
+    assert eye.changed(table, f"DELETE FROM {table} WHERE id = 1") == frozenset({a})
     properties = "('write.delete.mode' = 'merge-on-read')"
     assert eye.changed(table, f"ALTER TABLE {table} SET TBLPROPERTIES {properties}") == NOTHING
-    assert eye.changed(table, f"INSERT INTO {table} VALUES (1, 1, DATE'2024-01-01')") == {a}
+    assert eye.changed(table, f"INSERT INTO {table} VALUES (1, 1, DATE'2024-01-01')") == frozenset({a})
     merge = f"MERGE INTO {table} t USING (SELECT 3 AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE"
-    assert eye.changed(table, merge) == {null}
-    assert eye.changed(table, f"DELETE FROM {table} WHERE n = 3") == {("3", None)}
+    assert eye.changed(table, merge) == frozenset({null})
+    assert eye.changed(table, f"DELETE FROM {table} WHERE n = 3") == frozenset({("3", None)})
     branch = f"ALTER TABLE {table} CREATE BRANCH side"
     assert eye.changed(table, branch, f"INSERT INTO {table}.branch_side VALUES (9, 9, NULL)") == NOTHING
     assert eye.snapshot(table, _seeded(eye, table)) == eye.before[table]
@@ -572,7 +572,12 @@ def test_a_look_that_ends_after_its_views_leaves_nothing() -> None:
             assert stage.remembered == set()
         # A view that came meanwhile goes on from it.
         entry = stage.catalog.reserve(stage.view)
-        await stage.look(stage.view, lambda: (stage.catalog.remove(entry), stage.catalog.reserve(stage.view)))
+
+        def come_again() -> None:
+            stage.catalog.remove(entry)
+            stage.catalog.reserve(stage.view)
+
+        await stage.look(stage.view, come_again)
         assert stage.remembered == {TABLE}
 
     on_fake(check)

@@ -68,7 +68,8 @@ class Paced(RefreshedViews):
 
     @property
     def missed(self) -> dict[str, int]:
-        return self.__dict__.setdefault("_missed", {})
+        found: dict[str, int] = self.__dict__.setdefault("_missed", {})
+        return found
 
     async def check(self, view_ids: Iterable[str] = (), *_: object) -> list[str]:
         self.looks += view_ids

@@ -16,7 +16,7 @@ from gateway import loops
 from gateway.mv.model import properties
 from gateway.mv.model.contents import Contents
 from gateway.mv.model.history import History
-from gateway.mv.model.snapshot import Snapshot
+from gateway.mv.model.snapshot import PartitionValues, Snapshot
 from gateway.mv.model.view import (
     Cause,
     FollowedTable,
@@ -262,7 +262,7 @@ def test_the_last_hundred_tasks_are_kept(run: list[Task]) -> None:
 
 
 def test_unsaved_tasks_do_not_pile_up_nor_take_later_ones_places() -> None:
-    history, stored = History(), {}
+    history, stored = History(), dict[str, str]()
     cause = Cause(TriggerMode.SYSTEM, "EVERY 1 MINUTE")
     for number in range(1, 351):
         task = Task(number, cause, "why", number, TaskStatus.SUCCESS)
@@ -294,7 +294,7 @@ def test_a_task_of_a_version_that_was_never_published_has_failed() -> None:
 
 async def test_very_many_partitions_are_written_and_read_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is written is the same: an earlier Freshgate reads it."""
-    states = {(f"day {number}",): f"state {number}" for number in range(20)}
+    states: dict[PartitionValues, str] = {(f"day {number}",): f"state {number}" for number in range(20)}
     version = replace(Version.whole(1, 0, 0, {}), contents=Contents(Snapshot("table", "state", partitions=states)))
     here = properties.write_version(version, 5)
     threads: list[int] = []

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
-from fake_spark import Answer, FakeMetastore, FakePlans
+from fake_spark import Answer, FakeMetastore, FakePlans, OnePlanPlans
 from record_plans import recorded
 from views import view_of
 
@@ -63,11 +63,8 @@ class NoOwners:
         yield
 
 
-class PlansByUser:
-    """Ada reads fewer rows than whoever refreshes; a session's name is its user. Implements `ports.Plans`."""
-
-    in_place = True
-    checks_rights = True
+class PlansByUser(OnePlanPlans):
+    """Ada reads fewer rows than whoever refreshes; a session's name is its user."""
 
     def __init__(self) -> None:
         known = recorded()

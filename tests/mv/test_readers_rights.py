@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from fake_spark import FakeMetastore
+from fake_spark import FakeMetastore, OnePlanPlans
 from mv.test_proving import NoOwners, OwnSessions, Session, utc
 from record_plans import recorded
 from views import view_of
@@ -26,11 +26,8 @@ SECONDS = 100.0
 ANYTHING = Mentioned(frozenset(), anything=True)
 
 
-class Plans:
-    """Plans by user. Implements `ports.Plans`; the name of a session is its user."""
-
-    in_place = True
-    checks_rights = True
+class Plans(OnePlanPlans):
+    """Plans by user; the name of a session is its user."""
 
     def __init__(self) -> None:
         known = recorded()

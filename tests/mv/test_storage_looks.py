@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 from fake_spark import Answer, named
 from staging import staged_by
-from warehouse import House, Report, Rows, Thing, Warehouse
+from warehouse import House, Report, Thing, Warehouse
 
 from gateway.errors import FreshgateError, RefreshFailed, StatementFailed
 from gateway.mv.freshness.pending import ViewsEndangered
@@ -59,8 +59,8 @@ class Stores(Warehouse):
             self.listings += 1
             self.listed = places
             # One statement also lists the files of base tables.
-            others = super().answer(sql, namespace).rows if "`file:/w/" in sql else []
-            return Answer([*self.folded(places), *others])
+            others = super().answer(sql, namespace).rows if "`file:/w/" in sql else None
+            return Answer([*self.folded(places), *(others or ())])
         return super().answer(sql, namespace)
 
     def plan(self, place: str) -> str:
@@ -68,17 +68,17 @@ class Stores(Warehouse):
         where = f"InMemoryFileIndex({len(paths)} paths)[{', '.join(paths)}]"
         return f"== Physical Plan ==\nLocation: {where}, PartitionFilters: []"
 
-    def folded(self, places: list[str]) -> Rows:
+    def folded(self, places: list[str]) -> list[tuple[Any, ...]]:
         if not any(place in self.stored for place in places):
             raise StatementFailed("[PATH_NOT_FOUND] Path does not exist.", "42K03")
-        rows = []
+        rows: list[tuple[Any, ...]] = []
         for place in places:
             xor = 0
             for each in (files := self.stored.get(place, {})).values():
                 xor ^= each
             if files:
                 rows.append((place, xor, len(files), 10 * len(files)))
-        return cast(Any, rows)
+        return rows
 
 
 def _place(table: str, version: str) -> str:
@@ -224,7 +224,7 @@ async def test_a_view_without_a_mark_is_not_looked_at(stage: Stage) -> None:
 
 @staged
 async def test_rows_that_cannot_be_listed_are_computed_anew(stage: Stage) -> None:
-    stage.warehouse.plan = lambda _: "Error occurred during query planning: No FileSystem for scheme"  # type: ignore[method-assign]
+    stage.warehouse.plan = lambda place: "Error occurred during query planning: No FileSystem for scheme"  # type: ignore[method-assign]
     assert "cannot be looked at" in await stage.look()
     catalog, entry = stage.house.views.catalog, stage.house.entry("s.m")
     assert entry.unexamined
@@ -238,14 +238,14 @@ async def test_rows_that_cannot_be_listed_are_computed_anew(stage: Stage) -> Non
 @staged
 async def test_damage_is_told_and_kept_whether_or_not_rows_could_be_looked_at_before(stage: Stage) -> None:
     plan, looks = stage.warehouse.plan, stage.house.views.storages
-    stage.warehouse.plan = lambda _: "Error occurred during query planning"  # type: ignore[method-assign]
+    stage.warehouse.plan = lambda place: "Error occurred during query planning"  # type: ignore[method-assign]
     await stage.look()
     assert looks.found == 0
     stage.warehouse.plan = plan  # type: ignore[method-assign]
     stage.files["part-foreign"] = 7
     assert "changed outside the gateway" in await stage.look()
     assert looks.found == 1
-    stage.warehouse.plan = lambda _: "Error occurred during query planning"  # type: ignore[method-assign]
+    stage.warehouse.plan = lambda place: "Error occurred during query planning"  # type: ignore[method-assign]
     assert "changed outside the gateway" in await stage.look()
     entry = stage.house.entry("s.m")
     assert not entry.unexamined

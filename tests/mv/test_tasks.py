@@ -24,7 +24,7 @@ from gateway.mv.freshness.ledger import Ledger, TablesWritten
 from gateway.mv.jobs.jobs import RefreshJobs, still_refreshed_though_paused
 from gateway.mv.jobs.scheduler import Scheduler
 from gateway.mv.model.history import History
-from gateway.mv.model.view import Cause, MaterializedView, TaskStatus, TriggerMode, Version
+from gateway.mv.model.view import Cause, TaskStatus, TriggerMode, Version
 from gateway.mv.observation.inspection import Inspector, Situation
 from gateway.mv.refresh.progress import Lines
 from gateway.mv.refresh.runs import Run
@@ -152,7 +152,7 @@ class RefreshedViews:
             clauses=CreateClauses(refreshing=refreshing),
             created_at=self.now,
         )
-        entry = self.catalog.reserve(cast(MaterializedView, view))
+        entry = self.catalog.reserve(view)
         entry.record()
         self.catalog.show(entry)
         return entry
@@ -864,9 +864,9 @@ def test_a_task_works_in_the_context_of_who_asked_for_it() -> None:
         seen: list[str] = []
         run = made.stage.run
 
-        async def noticing(*arguments: Any) -> None:
+        async def noticing(*arguments: Any, **named: Any) -> None:
             seen.append(whose.get())
-            await run(*arguments)
+            await run(*arguments, **named)
 
         made.stage.run = noticing  # type: ignore[method-assign]
 

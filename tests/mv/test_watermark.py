@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any, cast
 
@@ -38,10 +36,6 @@ class Source(FakeMetastore):
 
     def say(self, *rows: tuple[Any, ...]) -> None:
         self.answers.say("SELECT", Answer(list(rows)))
-
-    @contextlib.asynccontextmanager
-    async def session(self) -> AsyncIterator[Source]:
-        yield self
 
     def look(self) -> Observed:
         return asyncio.run(self.observer.observe([TABLE.name], NOW))[TABLE.name].observed

@@ -13,6 +13,7 @@ from fakes import Client, Site
 from gateway.monitoring.audit_file import encoded
 from gateway.mv.rewriting.usage import WhyMissed
 from gateway.service.answers import catalog_tables
+from gateway.service.clients.audit import Line
 from gateway.service.operations.operation import Operation
 from gateway.service.routing import rewrite_explanation
 from sql.names import Namespace
@@ -225,7 +226,10 @@ async def test_the_audit_has_the_text_that_ran_after_a_failure() -> None:
 
 
 def test_a_password_in_either_text_is_redacted() -> None:
-    line = {"text": "SELECT 'a' AS x WHERE password = 'secret1'", "rewritten": "SELECT 1 WHERE password = 'secret1'"}
+    line: Line = {
+        "text": "SELECT 'a' AS x WHERE password = 'secret1'",
+        "rewritten": "SELECT 1 WHERE password = 'secret1'",
+    }
     assert b"secret1" not in encoded(line)
 
 

@@ -25,7 +25,7 @@ RIGHT, WRONG = Answer([(3, 4, "5")]), Answer([(3, 4, "6")])
 
 async def compared(rewritten: Answer = RIGHT, **properties: str) -> Site:
     """s.mv answers with these numbers. Every answer is compared."""
-    site = await stage(Rewrite(wait=10, canary=1), **properties)
+    site = await stage(Rewrite(wait=10, canary=1), properties)
     site.spark.answers.say("^DESCRIBE QUERY", COLUMNS)
     site.spark.answers.say("freshgate: comparison.*FROM s", RIGHT)
     site.spark.answers.say("freshgate: comparison.*`mv`", rewritten)

@@ -14,7 +14,7 @@ from views import given
 
 from gateway.mv.freshness.drift import NOT_LOOKED
 from gateway.mv.model.snapshot import GONE
-from gateway.mv.model.view import Schema
+from gateway.mv.model.view import MaterializedView, Schema
 from gateway.mv.observation.inspection import Inspection
 from gateway.mv.observation.look import Look
 
@@ -36,7 +36,7 @@ async def answered_by(site: Site) -> str:
     [("CHECKED", GRACE, "t"), ("STRICT", GRACE, "t"), ("LOOSE", GRACE, "mv"), ("LOOSE", {}, "t"), ("OFF", {}, "mv")],
 )
 async def test_a_stale_view(level: str, grace: dict[str, str], source: str) -> None:
-    site = await stage(rewrite_consistency=level, **grace)
+    site = await stage(properties={"rewrite_consistency": level, **grace})
     assert await answered_by(site) == "mv"
     site.write("s.t")
     assert await answered_by(site) == source
@@ -45,21 +45,21 @@ async def test_a_stale_view(level: str, grace: dict[str, str], source: str) -> N
 @pytest.mark.parametrize("when_stale", ["SERVE", "FAIL", "INLINE"])
 async def test_what_reads_of_the_stale_view_do_does_not_matter(when_stale: str) -> None:
     for level, source in (("CHECKED", "t"), ("OFF", "mv")):
-        site = await stage(rewrite_consistency=level, when_stale=when_stale)
+        site = await stage(properties={"rewrite_consistency": level, "when_stale": when_stale})
         site.write("s.t")
         assert await answered_by(site) == source
 
 
 @pytest.mark.parametrize("level", LEVELS)
 async def test_a_view_of_which_nothing_is_known_never_answers(level: str) -> None:
-    site = await stage(rewrite_consistency=level, **GRACE)
+    site = await stage(properties={"rewrite_consistency": level, **GRACE})
     cast(Any, site.entry("s.mv"))._drift = NOT_LOOKED
     assert await answered_by(site) == "t"
 
 
 @pytest.mark.parametrize("level", LEVELS)
 async def test_a_view_that_was_never_built_never_answers(level: str) -> None:
-    site = await stage(rewrite_consistency=level, **GRACE)
+    site = await stage(properties={"rewrite_consistency": level, **GRACE})
     current = replace(site.entry("s.mv").view.current, number=0)
     given(site.entry("s.mv"), current=current)
     assert await answered_by(site) == "t"
@@ -67,7 +67,7 @@ async def test_a_view_that_was_never_built_never_answers(level: str) -> None:
 
 @pytest.mark.parametrize("level", ["LOOSE", "OFF"])
 async def test_a_stale_view_over_a_table_with_other_columns_does_not_answer(level: str) -> None:
-    site = await stage(rewrite_consistency=level, **GRACE)
+    site = await stage(properties={"rewrite_consistency": level, **GRACE})
     given(
         site.entry("s.mv"),
         schemas={named("s.t"): Schema("", (("k", '{"name": "string"}'), ("gone", '{"name": "int"}')))},
@@ -77,7 +77,7 @@ async def test_a_stale_view_over_a_table_with_other_columns_does_not_answer(leve
 
 
 async def test_strict_looks_at_the_tables_for_each_query() -> None:
-    site = await stage(rewrite_consistency="STRICT")
+    site = await stage(properties={"rewrite_consistency": "STRICT"})
     looked = looks(site)
     for _ in range(3):
         assert await answered_by(site) == "mv"
@@ -96,7 +96,7 @@ async def test_checked_looks_when_that_is_due() -> None:
 
 
 async def test_off_looks_only_if_nothing_is_known() -> None:
-    site = await stage(rewrite_consistency="OFF")
+    site = await stage(properties={"rewrite_consistency": "OFF"})
     looked = looks(site)
     site.inspector.due = lambda views: bool(list(views))  # type: ignore[method-assign]
     assert await answered_by(site) == "mv"
@@ -113,7 +113,7 @@ async def test_strict_is_the_default_where_a_look_is_cheap(providers: list[str],
     site = await stage()
     looked = looks(site)
 
-    async def inspect(*_: object) -> Inspection:
+    async def inspect(view: MaterializedView, not_before: float) -> Inspection:
         tables = [site.table(f"s.t{number}", provider=each) for number, each in enumerate(providers)]
         return Inspection({}, {table.name: Look(GONE, 0.0, relation=table) for table in tables})
 

@@ -14,6 +14,7 @@ from gateway.errors import NotAllowed
 from gateway.mv.model.view import MaterializedView
 from gateway.mv.ports import Relation, RelationKind
 from gateway.service.operations.operation import OperationState
+from sql.names import Namespace
 from sql.texts.public_view import shown_rows
 
 REFUSED = "42809"
@@ -130,7 +131,7 @@ async def test_a_view_that_is_gone_is_no_temporary_one() -> None:
 @pytest.mark.parametrize("spelt", ["`s`", "spark_catalog.s", "s -- x", "/**/s", "NAMESPACE s", "S "])
 async def test_a_database_of_the_configuration_is_what_spark_says(spelt: str) -> None:
     _world, mallory, _ = await stage(spelt)
-    mallory.at_spark.namespace = named("s.x") and type(mallory.at_spark.namespace)("s")
+    mallory.at_spark.namespace = Namespace("s")
     assert (await mallory.execute("ALTER VIEW mv AS SELECT 666")).sqlstate == REFUSED
 
 

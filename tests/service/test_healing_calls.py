@@ -22,7 +22,7 @@ from sql.names import Namespace
 from sql.understood import Understood
 
 ALL = Healing(early_metadata=True, ddl_columns=True)
-NONE = Healing(False, False, False, False, False, False, "off")
+NONE = Healing.of(())
 SESSION = ttypes.TSessionHandle(ttypes.THandleIdentifier(b"g" * 16, b"s" * 16))
 SALES = Namespace("sales", "spark_catalog")
 PATTERNS = st.text("ab*%|(+?.\\_[", max_size=8)

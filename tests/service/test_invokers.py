@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fakes import STORAGE, Client, Executed, Site, given
+from fakes import STORAGE, Client, Executed, Site
+from views import given
 
 from gateway.errors import RefreshFailed
 from gateway.mv.model.view import MaterializedView

@@ -88,7 +88,7 @@ def nothing_long_is_read_here(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             if isinstance(value, re.Pattern) and name.startswith("gateway.") and key not in beginnings:
                 monkeypatch.setattr(module, key, Searched(f"{name}.{key}", value))
     # What goes to the child must be found there by its name.
-    monkeypatch.setattr(long_texts.pickle, "dumps", lambda work: _dumps(_plain(work)))
+    monkeypatch.setattr(pickle, "dumps", lambda work: _dumps(_plain(work)))
     return called
 
 
@@ -369,15 +369,19 @@ def test_any_number_of_words_can_be_taken_over_from_the_process() -> None:
 
 
 def test_few_words_stay_a_set() -> None:
-    assert bounded(frozenset({"a"})) == {"a"}
+    words = frozenset({"a"})
+    assert bounded(words) is words
 
 
 async def test_a_short_script_of_many_statements_is_read_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of its statements is read by itself, which takes as long as reading a long text."""
     read_by: list[int] = []
-    monkeypatch.setattr(
-        long_texts, "packed", lambda *recipe: read_by.append(threading.get_ident()) or understood.packed(*recipe)
-    )
+
+    def packed(*recipe: Any) -> understood.Packed:
+        read_by.append(threading.get_ident())
+        return understood.packed(*recipe)
+
+    monkeypatch.setattr(long_texts, "packed", packed)
     async with long_texts_of_a_test() as texts:
         many, few = Understood("BEGIN " + "x;" * 1_900 + "END"), Understood("BEGIN " + "x;" * 300 + "END")
         for known in (many, few):

@@ -220,9 +220,9 @@ async def test_a_session_that_changes_meanwhile_asks_spark() -> None:
     *_, last = clients
     original = memory.learn
 
-    async def learn(*arguments: Any) -> ShapeQuery:
+    async def learn(*arguments: Any, **named: Any) -> ShapeQuery:
         last.session.settings.changes += 1
-        return await original(*arguments)
+        return await original(*arguments, **named)
 
     memory.learn = learn  # type: ignore[method-assign]
     # Nothing is learned from its answer, which therefore is not recorded.

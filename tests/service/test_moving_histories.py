@@ -16,6 +16,7 @@ import pytest
 from service.test_moving_http_sessions import INSERT, Leader, SessionsWithSettings, leader, sqlstate, text
 from service.test_opening import run
 
+from gateway.mv.refresh.progress import Lines
 from gateway.proxy.ticket_book import TicketBook
 from gateway.service import dispatch
 from gateway.service.clients import moving, own_settings
@@ -23,7 +24,7 @@ from gateway.service.clients.opening import Opening
 from gateway.service.clients.session import Session, Sessions
 from gateway.service.decision import Answer, Forward
 from gateway.service.routing.own_statements import OwnStatements
-from gateway.wire import message
+from gateway.wire import message, reply
 from gateway.wire.message import Handle
 from sql.statement import BeginTransaction, EndTransaction
 
@@ -228,7 +229,7 @@ class History:
         known, session = one
         known.marked = known.in_transaction = not known.in_transaction
         statement = BeginTransaction() if known.in_transaction else EndTransaction(commit=True)
-        await self._own.execute(cast(Any, SimpleNamespace(statement=statement)), session, lambda _: None)
+        await self._own.execute(cast(Any, SimpleNamespace(statement=statement)), session, Lines(lambda _: None))
         self._leader.gate.sessions.changed(session)
 
     async def _insert(self) -> None:
@@ -293,7 +294,7 @@ def _closed_ones_are_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
 def _spark_may_close_later(monkeypatch: pytest.MonkeyPatch) -> None:
     async def told(self: Opening, session: Session, head: Any) -> Answer:
         self._forget(session)
-        return Answer(dispatch.reply.closed(head.name, head.seqid))
+        return Answer(reply.closed(head.name, head.seqid))
 
     monkeypatch.setattr(Opening, "_close_loose", told)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -17,19 +17,19 @@ from wire import calls
 
 from gateway.errors import StatementFailed, UpstreamLost
 from gateway.mv.ports import SqlSession
-from gateway.service.clients import moving, opening, transaction
+from gateway.mv.refresh.progress import Lines
+from gateway.service.clients import opening, transaction
 from gateway.service.clients.moving import LooseSessions
-from gateway.service.clients.session import Session
+from gateway.service.clients.session import MOVING_SECONDS, Session
 from gateway.service.clients.ticket import LooseTicket, TicketKeeper
 from gateway.service.decision import Answer, Forward, decided
 from gateway.service.dispatch import Dispatch
 from gateway.service.operations.operation import ForwardedOperation
 from gateway.service.routing.own_statements import OwnStatements
 from gateway.wire import message, request
-from gateway.wire.connection import PLAIN
 from gateway.wire.http_connection import HTTP
 from gateway.wire.message import Handle
-from gateway.wire.sasl import Login
+from gateway.wire.sasl import PLAIN, Login
 from sql.statement import BeginTransaction, EndTransaction
 
 INSERT = "INSERT INTO t VALUES (1)"
@@ -74,15 +74,15 @@ class SessionsWithSettings(Opener):
         return self.sides[-1]
 
 
-@dataclass
 class Keeper:
-    """A book."""
+    """A book. Implements `TicketKeeper`."""
 
-    tickets: dict[bytes, bytes] = field(default_factory=dict)
-    earlier: list[bytes] = field(default_factory=list)
-    """All that there ever were."""
-    is_copied: bool = True
-    on_copy: Callable[[], None] = lambda: None
+    def __init__(self, is_copied: bool = True) -> None:
+        self.tickets: dict[bytes, bytes] = {}
+        self.earlier: list[bytes] = []
+        """All that there ever were."""
+        self.is_copied = is_copied
+        self.on_copy: Callable[[], None] = lambda: None
 
     def keep(self, key: bytes, ticket: bytes) -> None:
         self.tickets[key] = ticket
@@ -139,15 +139,16 @@ async def leader(
 ) -> Leader:
     """A gateway that leads, and goes on with these sessions."""
     spark.answers.set()
-    gate, keeper = gateway(spark, leads), keeper if keeper is not None else Keeper()
+    gate = gateway(spark, leads)
+    book: TicketKeeper = Keeper() if keeper is None else keeper
     service = gate.service
     assert service.leadership is not None
     gate.sessions.stands = service.leadership.stands
     handover = service.logins.handover
     loose = LooseSessions(gate.sessions, service.sides, handover, service.audit, service.background, 30.0)
     gate.service = replace(service, loose=loose)
-    await loose.go_on_with(tickets, keeper)
-    return Leader(gate, keeper)
+    await loose.go_on_with(tickets, book)
+    return Leader(gate, book)
 
 
 def sqlstate(decision: Forward | Answer) -> str | None:
@@ -270,12 +271,12 @@ def test_a_transaction_ends_with_its_leader_also_if_the_ticket_is_old() -> None:
         (old,) = first.keeper.earlier
         own = OwnStatements(*[cast(Any, SimpleNamespace(begin=lambda it, everything: it.begin()))] * 4)
         begin, end = BeginTransaction(snapshot=False), EndTransaction(commit=True, chain=False)
-        await own.execute(cast(Any, SimpleNamespace(statement=begin)), session, lambda _: None)
+        await own.execute(cast(Any, SimpleNamespace(statement=begin)), session, Lines(lambda _: None))
         assert spark.settings[session.handle.guid] == {transaction.MARK: transaction.OPEN}
         second = await leader(spark, old)
         assert sqlstate(await second.asked(session.handle)) == "25000"
         assert isinstance(await second.asked(session.handle), Forward)
-        await own.execute(cast(Any, SimpleNamespace(statement=end)), session, lambda _: None)
+        await own.execute(cast(Any, SimpleNamespace(statement=end)), session, Lines(lambda _: None))
         third = await leader(spark, old)
         assert isinstance(await third.asked(session.handle), Forward)
 
@@ -334,7 +335,7 @@ def test_what_runs_is_ended_unless_the_leader_has_handed_over(yielded: bool) -> 
         assert sqlstate(await decided(status)) == "08007"
         await second.asked(same.handle)
         assert same.namespace_doubtful
-        longer = same._moving_until - time.monotonic() > moving.MOVING_SECONDS
+        longer = same._moving_until - time.monotonic() > MOVING_SECONDS
         assert longer is yielded
         assert (len(spark.asked) == before) is yielded
 

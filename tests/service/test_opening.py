@@ -524,7 +524,7 @@ def test_a_request_for_a_session_that_is_very_long_is_refused() -> None:
         settings = {"set:hiveconf:a": "x" * OPEN_BYTES_MAX}
         asked = calls.call("OpenSession", ttypes.TOpenSessionReq(9, "ada", "x", settings))
         answer = _payload(await decided(client.request(asked)))
-        assert "Set long values with SET statements" in message.reply_status(answer).message
+        assert "Set long values with SET statements" in (message.reply_status(answer).message or "")
         assert not await refused(client)
 
     run(check)
@@ -779,7 +779,7 @@ def test_who_is_refused_by_spark_over_http_owns_nothing() -> None:
         closing = calls.call("CloseSession", ttypes.TCloseSessionReq(calls.session(Handle(guid, guid))))
         refusal = await decided(second.request(closing))
         assert isinstance(refusal, Answer)
-        assert "Invalid SessionHandle" in message.reply_status(refusal.payload).message
+        assert "Invalid SessionHandle" in (message.reply_status(refusal.payload).message or "")
 
     run(check)
 

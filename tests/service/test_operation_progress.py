@@ -145,7 +145,7 @@ def test_bar_ends_when_the_query_is_at_spark_or_failed(end: ForwardedOperation |
 
 
 def test_a_refresh_is_shown_once() -> None:
-    async def check(operation: Operation, _: asyncio.Future[Any]) -> None:
+    async def check(operation: Operation, end: asyncio.Future[Any]) -> None:
         progress = running()
         for _ in range(2):
             operation.report.watch(progress)
@@ -242,7 +242,10 @@ class Server:
             self.operations.append(operation)
             operation.start(self._work(operation.report))
             return reply.execute_ok(seqid, operation.handle)
-        operation = next((each for each in self.operations if each.handle == message.request_handle(request)), Any)
+        named = [each for each in self.operations if each.handle == message.request_handle(request)]
+        if not named:
+            return reply.closed(name, seqid)
+        (operation,) = named
         if name == "GetOperationStatus":
             bar = message.wants_progress(request)
             await operation.hold(bar=bar)

@@ -142,7 +142,7 @@ async def verdicts(bob: Client) -> list[tuple[str, str]]:
     assert done.handle is not None
     operation = bob.session.operations[done.handle.guid]
     assert isinstance(operation, Operation)
-    return [(verdict, reason.partition("; refreshed")[0]) for _, verdict, reason, _ in operation._result.rows]
+    return [(str(verdict), str(reason).partition("; refreshed")[0]) for _, verdict, reason, _ in operation._result.rows]
 
 
 # --- views that have a part of the rows ------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
-from fake_spark import Answer, FakeSpark, FakeSqlSession, SparkSession
+from fake_spark import Answer, FakeSpark, FakeSqlSession, OnePlanPlans, SparkSession
 from raw_session import encoded
 from TCLIService import ttypes
 
@@ -22,7 +22,6 @@ from gateway.wire.connection import NOSASL
 from gateway.wire.message import Handle, open_session, opened
 from gateway.wire.sasl import Login
 from sql.names import Namespace
-from sql.proof.plan import Plan
 
 OPEN = encoded("OpenSession", ttypes.TOpenSessionReq(5, "ada", None, {}))
 NAMESPACE = Namespace("shop")
@@ -51,8 +50,8 @@ class SparkWithSettings(FakeSpark):
         return Answer([])
 
 
-class Texts:
-    """Implements `ports.Plans`."""
+class Texts(OnePlanPlans):
+    """Knows no plan."""
 
     def __init__(self, *, in_place: bool = False) -> None:
         self.in_place = in_place
@@ -63,9 +62,6 @@ class Texts:
     async def of(self, session: SqlSession) -> AsyncIterator[bytes]:
         self.sessions.append(session)
         yield b"name"
-
-    async def optimized(self, session: bytes, text: str) -> Plan:
-        raise PlanUnavailable(text)
 
 
 def own(reader: Reader) -> bytes:

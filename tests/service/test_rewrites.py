@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from fake_spark import CANCELED, ERROR, named
@@ -15,6 +17,7 @@ from views import given
 from gateway.config import Rewrite
 from gateway.mv.model.view import MaterializedView, Schema
 from gateway.service.operations.operation import TIMED_OUT, OperationState
+from sql.words import Words
 
 DEFINITION = "SELECT k, count(*) AS n FROM s.t GROUP BY k"
 QUERY = "SELECT k, count(*) AS n FROM s.t GROUP BY k"
@@ -23,7 +26,7 @@ INSERT = "INSERT INTO s.t VALUES ('a')"
 COLUMNS = (("k", '{"name": "string"}'), ("n", '{"name": "bigint"}'))
 
 
-async def stage(rewrite: Rewrite | None = None, **properties: str) -> Site:
+async def stage(rewrite: Rewrite | None = None, properties: Mapping[str, str] = MappingProxyType({})) -> Site:
     """ada's s.mv takes part; a query of a new shape waits for the outcome."""
     site = Site(rewrite)
     site.table("s.t", columns=(("k", '{"name": "string"}'),))
@@ -150,7 +153,7 @@ async def test_a_stale_view_is_neither_read_nor_refreshed() -> None:
 
 
 async def test_a_view_whose_reads_fail_when_it_is_stale_fails_no_query_that_does_not_name_it() -> None:
-    site = await stage(when_stale="FAIL")
+    site = await stage(properties={"when_stale": "FAIL"})
     bob = await site.client("bob")
     await bob.execute(QUERY)
     site.write("s.t")
@@ -160,7 +163,7 @@ async def test_a_view_whose_reads_fail_when_it_is_stale_fails_no_query_that_does
 
 
 async def test_a_write_whose_end_nobody_asks_for_is_seen_by_a_view_that_is_served_stale() -> None:
-    site = await stage(when_stale="SERVE")
+    site = await stage(properties={"when_stale": "SERVE"})
     bob = await site.client("bob")
     await bob.execute(QUERY)
     await bob.execute(INSERT)
@@ -171,7 +174,7 @@ async def test_a_write_whose_end_nobody_asks_for_is_seen_by_a_view_that_is_serve
 async def test_a_view_that_is_observed_at_each_read_answers() -> None:
     """An observation is due again as soon as it has ended."""
     site = await stage()
-    site.inspector.due = lambda _: True  # type: ignore[method-assign]
+    site.inspector.due = lambda views: True  # type: ignore[method-assign]
     bob = await site.client("bob")
     await bob.execute(QUERY)
     assert sent(site) == ["mv"]
@@ -183,9 +186,9 @@ async def test_a_write_that_ends_while_the_query_is_routed_counts() -> None:
     await bob.execute(QUERY)
     learn = site.relations.learn
 
-    async def write_meanwhile(*arguments: Any) -> None:
+    async def write_meanwhile(current: str, words: Words) -> None:
         site.write("s.t")
-        await learn(*arguments)
+        await learn(current, words)
 
     site.relations.learn = write_meanwhile  # type: ignore[method-assign]
     await bob.execute(QUERY)

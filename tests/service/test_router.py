@@ -105,7 +105,7 @@ async def test_a_spark_view_counts_as_made_though_nobody_polls() -> None:
     site = await stage()
     ada, bob = await site.client("ada"), await site.client("bob")
     await bob.execute("SELECT n FROM s.w")
-    site.spark.on_finish = lambda _: site.metastore.add(site.spark_view("s.w", "SELECT n FROM mv"))
+    site.spark.on_finish = lambda _: site.spark_view("s.w", "SELECT n FROM mv")
     site.spark.holds(making := "CREATE VIEW s.w AS SELECT n FROM s.mv")
     begun = await ada.execute(making)
     begun.at_spark.finish()

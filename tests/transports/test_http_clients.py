@@ -71,7 +71,7 @@ def test_pyhive_works_over_http(served: Gateway) -> None:
 def test_sqlalchemy_works_over_http(served: Gateway, name: str) -> None:
     engine = sqlalchemy.create_engine(f"{name}+http://ada:x@127.0.0.1:{served.http_port}/default")
     with engine.connect() as connection:
-        assert connection.execute(sqlalchemy.text("SELECT current_user(), 1")).all() == [("ada", 1)]
+        assert connection.execute(sqlalchemy.text("SELECT current_user(), 1")).tuples().all() == [("ada", 1)]
     engine.dispose()
 
 
@@ -85,7 +85,7 @@ def test_sqlalchemy_works_over_https(
         engine = sqlalchemy.create_engine(url)
         if reached:
             with engine.connect() as connection:
-                assert connection.execute(sqlalchemy.text("SELECT current_user(), 1")).all() == [("ada", 1)]
+                assert connection.execute(sqlalchemy.text("SELECT current_user(), 1")).tuples().all() == [("ada", 1)]
         else:
             with pytest.raises(sqlalchemy.exc.OperationalError, match="CERTIFICATE_VERIFY_FAILED"):
                 engine.connect()
