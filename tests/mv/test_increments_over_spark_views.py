@@ -27,6 +27,7 @@ from gateway.mv.ports import UNKNOWN_SETTINGS, Relation, RelationKind, SqlSessio
 from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.increments import GATHERED_BYTES_MAX, Increments
 from gateway.mv.refresh.narrowing import CHANGED_BYTES_MAX
+from gateway.mv.refresh.planner import SHUFFLES, Merged
 from sql.increments.reasons import NotIncremental, Reason
 from sql.names import Namespace, TableName
 from sql.texts.storage_layout import UNPARTITIONED
@@ -52,9 +53,12 @@ class FakeChanges:
 
     def __init__(self) -> None:
         self.bytes = 0
+        """Of the files with changed rows."""
+        self.known = 0
+        """Of the table."""
 
     def known_size(self, table: object) -> int:
-        return 0
+        return self.known
 
     async def size(self, table: object, look: Look) -> int | None:
         return None if look.is_view else 10
@@ -117,13 +121,17 @@ class Stage:
         assert found.rows is not None
         return found.rows.query
 
-    async def appended(self, *changed: str) -> str:
+    async def merged(self, *changed: str) -> Merged:
         found = Drift(behind=((0, frozenset(changed)),))
         session = cast(SqlSession, self.session)
         merged = await self.increments.plan(self.view, found, self.inspection(SHOWN), session)
         assert merged is not None
-        assert merged.exact.rows is not None
-        return merged.exact.rows.query
+        return merged
+
+    async def appended(self, *changed: str) -> str:
+        rows = (await self.merged(*changed)).exact.rows
+        assert rows is not None
+        return rows.query
 
     def inspection(self, shown: Relation) -> Inspection:
         columns = (("k", INT), ("x", INT))
@@ -192,6 +200,39 @@ async def test_few_rows_are_written_to_one_file(query: str, size: int, adaptive:
     stage.habits.defaults = {**CONVERTING, "spark.sql.adaptive.enabled": adaptive}
     text = await stage.appended(base_key(TABLE))
     assert text.startswith(f"SELECT /*+ {hint} */ * FROM (" if hint else ("SELECT `x`", "(SELECT"))
+
+
+MIB = 2**20
+
+
+@pytest.mark.parametrize(
+    ("query", "changed", "known", "set_to", "shuffles"),
+    [
+        ("SELECT b, a FROM o.v", 10, 0, "200", 16),
+        ("SELECT b, a FROM o.v", 50 * MIB, 0, "200", 50),
+        ("SELECT b, a FROM o.v", 200 * MIB, 0, "200", 0),
+        ("SELECT b, a FROM o.v", 0, 0, "200", 0),
+        ("SELECT b, a FROM o.v", 10, 0, "16", 0),
+        ("SELECT b, a FROM o.v", 10, 0, "", 0),
+        # The table is there twice, so its changed rows meet all of them.
+        (JOINED, 10, 0, "200", 0),
+        (JOINED, 10, 40 * MIB, "200", 40),
+    ],
+)
+async def test_few_rows_are_shuffled_into_few_partitions(
+    query: str, changed: int, known: int, set_to: str, shuffles: int
+) -> None:
+    stage = Stage(query)
+    stage.changes.bytes, stage.changes.known = changed, known
+    stage.habits.defaults = {**CONVERTING, SHUFFLES: set_to}
+    assert (await stage.merged(base_key(TABLE))).shuffles == shuffles
+
+
+async def test_partitions_that_the_view_asks_for_are_left_to_it() -> None:
+    stage = Stage()
+    stage.changes.bytes, stage.habits.defaults = 10, {**CONVERTING, SHUFFLES: "200"}
+    stage.view = replace(stage.view, properties={f"session.{SHUFFLES}": "64"})
+    assert (await stage.merged(base_key(TABLE))).shuffles == 0
 
 
 @pytest.mark.parametrize(

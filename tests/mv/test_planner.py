@@ -10,7 +10,7 @@ from views import view_of
 from gateway.mv.model.contents import NEVER_BUILT
 from gateway.mv.model.view import MaterializedView, Version
 from gateway.mv.refresh.habits import Habits
-from gateway.mv.refresh.planner import NAMED_TOGETHER, Copied, Exact, Merged, plan_refresh
+from gateway.mv.refresh.planner import NAMED_TOGETHER, SHUFFLES, Copied, Exact, Merged, plan_refresh
 from sql.statement import CreateClauses
 from sql.texts.maintenance import RowsQuery
 from sql.texts.storage_layout import UNPARTITIONED, Selection
@@ -85,7 +85,9 @@ def test_what_is_built_first_and_what_is_copied_has_no_past() -> None:
 def test_rows_that_are_added_to_the_past_are_left_out() -> None:
     current = Version.whole(3, 5, 6, {})
     given = replace(view_of(current), layout=UNPARTITIONED, clauses=CreateClauses(immutable="day < 3"))
-    source = Merged(Exact(RowsQuery("SELECT added", ("freshgate_n",))), appends=True)
+    source = Merged(Exact(RowsQuery("SELECT added", ("freshgate_n",))), appends=True, shuffles=20)
+    assert plan_refresh(given, 4, "some", Habits(), source=source).settings == {SHUFFLES: "20"}
+    assert not plan_refresh(given, 4, "some", Habits()).settings
     (step,) = [step for step in plan_refresh(given, 4, "some", Habits(), source=source).write if step.inserts]
     assert "UNION ALL" not in step.sql
     assert "WHERE NOT coalesce((day < 3), false)" in step.sql

@@ -28,7 +28,7 @@ from gateway.mv.observation.schemas import has_char
 from gateway.mv.ports import UNKNOWN_SETTINGS, Metastore, Relation, RelationKind, SqlSession
 from gateway.mv.refresh.habits import Habits
 from gateway.mv.refresh.narrowing import CHANGED_BYTES_MAX, Narrowing
-from gateway.mv.refresh.planner import Exact, Merged
+from gateway.mv.refresh.planner import SHUFFLES, Exact, Merged
 from gateway.mv.refresh.views_below import ViewsBelow
 from gateway.mv.temporary_settings import with_settings
 from sql.grammar import view_properties
@@ -53,6 +53,10 @@ NAMED_MAX = 200
 """How many of these groups are named by constants, so that Spark skips files of the base tables."""
 GATHERED_BYTES_MAX = 4 * 2**20
 """Up to how many bytes of files are written as one file. Spark lets a task read so many bytes of small files anyway."""
+SHUFFLED_BYTES = 2**20
+"""Of files, for each partition into which a refresh by rows shuffles what it reads: Spark's own pages are 64 times as
+large, but nobody knows how well files are compressed."""
+SHUFFLES_MIN = 16
 VERSIONS_MAX = 32
 """How many versions a view shows together before the next refresh copies them into one."""
 ANSI = "spark.sql.ansi.enabled"
@@ -394,10 +398,28 @@ class Increments:
         floats = await self._floats(view) if subtracts else {}
         rows, appends = _rows(view, outline, analysed.hidden, summands, now, named, floats)
         read = [size] if appends else [size, view.current.stored_bytes]
+        # Changed rows of one table meet all rows of the others; those of two, or of one that is there twice, of all.
+        every = again or len(changed) > 1 or len(outline.places) > len(tables)
+        joined = [self._known_bytes(base, table) for base, table in tables.items() if every or base not in changed]
         if outline.kind is Kind.ROWS and all(read) and sum(read) <= GATHERED_BYTES_MAX:
             rows = self._gathered(view, rows, by_one=len(outline.places) == 1)
         whole = 0 if view.views else self._bytes_of(tables.values())
-        return Merged(Exact(rows, marks, basis.states, outline.filtered), appends, size, whole, again)
+        shuffles = self._shuffles(view, [*read, *joined])
+        return Merged(Exact(rows, marks, basis.states, outline.filtered), appends, size, whole, again, shuffles)
+
+    def _shuffles(self, view: MaterializedView, read: Sequence[int]) -> int:
+        """As `Merged.shuffles`, for so many bytes of what is read; 0: unknown. Spark's default of 200 partitions, of
+        which each task writes all, takes up to half a second where few rows are shuffled."""
+        known = self._habits.settings.get(SHUFFLES) or self._habits.defaults.get(SHUFFLES, "")
+        if not all(read) or not known.isdecimal() or SHUFFLES in view_properties.session_settings(view.properties):
+            return 0
+        found = max(SHUFFLES_MIN, sum(read) // SHUFFLED_BYTES)
+        return found if found < int(known) else 0
+
+    def _known_bytes(self, base: str, table: TableName) -> int:
+        """As `_base_bytes`, without asking."""
+        below = self._catalog.find(base)
+        return self._changes.known_size(table) if below is None else below.view.current.stored_bytes
 
     def _gathered(self, view: MaterializedView, rows: RowsQuery, *, by_one: bool) -> RowsQuery:
         """The query, such that few rows become one file: otherwise each task that reads writes one. `by_one`: one task

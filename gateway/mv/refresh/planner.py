@@ -18,6 +18,7 @@ from sql.texts import maintenance, public_view
 from sql.texts.literals import safe_literal
 from sql.texts.storage_layout import ALL, MARKED, PartitionKey, Selection, Shown
 
+SHUFFLES = "spark.sql.shuffle.partitions"
 NAMED_TOGETHER = 200
 """How many partitions one INSERT names. Spark passes a list to the metastore as nested comparisons; 1,000 of them have
 been seen to overflow its stack."""
@@ -74,6 +75,8 @@ class Merged:
     """Of the base tables; 0: unknown."""
     again: int = 0
     """How many groups are computed from all rows of the base tables; the others are kept or merged."""
+    shuffles: int = 0
+    """Into how many partitions Spark shuffles rows; 0: as it is set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +148,12 @@ class RefreshPlan:
     def appends(self) -> bool:
         """Whether it only adds rows to those of the current version."""
         return isinstance(self.source, Merged) and self.source.appends
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """Those of Spark with which it is written."""
+        shuffles = self.source.shuffles if isinstance(self.source, Merged) else 0
+        return {SHUFFLES: str(shuffles)} if shuffles else {}
 
     @property
     def inserts(self) -> int:
