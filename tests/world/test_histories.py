@@ -22,6 +22,8 @@ FOUND_LATE = {
     "a look of another view's reader shows this one nothing",
     "a read is sent to what its name has come to mean",
     "a successor does not wait",
+    "a synchronous write ends with its connection",
+    "rows that went after a refresh were never there",
     "rows that went beside a refresh were never there",
     "statements are routed by a gateway that does not lead any more",
     "the end of a write is told by a gateway that does not lead any more",
