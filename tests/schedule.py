@@ -9,7 +9,14 @@ from __future__ import annotations
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
+FIXTURES = {
+    "lake_engine": "a Spark with Delta Lake and Iceberg",
+    "rewriting": "a gateway with an embedded Spark",
+    "thrift_servers": "a Spark with several Thrift servers",
+}
+"""What modules share, by the fixture that starts it."""
 SHARING = {
+    "tests/end_to_end/test_changed_dimensions.py": "a Spark with Delta Lake and Iceberg",
     "tests/end_to_end/test_changes_by_provider.py": "a Spark with Delta Lake and Iceberg",
     "tests/mv/test_added_rows_on_spark.py": "a Spark with Delta Lake and Iceberg",
     "tests/mv/test_observation.py": "a Spark with Delta Lake and Iceberg",
@@ -40,6 +47,7 @@ LONGEST = (
     "tests/end_to_end/test_refresh_histories.py",
     "tests/drivers/test_dbt_adapter.py",
     "tests/end_to_end/test_changes_by_provider.py",
+    "tests/end_to_end/test_changed_dimensions.py",
     "tests/mv/test_observation.py",
     "tests/mv/test_added_rows_on_spark.py",
     "tests/end_to_end/test_answered_queries_on_spark.py",
