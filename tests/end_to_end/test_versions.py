@@ -347,7 +347,7 @@ def test_of_two_gateways_one_refreshes_and_the_other_takes_over_after_it(
     base: Database, start_gateway: Any, direct: Any
 ) -> None:
     """A second gateway refuses to start; with --take-over the first one refuses refreshes until the second is gone."""
-    first: Gateway = start_gateway(**{"staleness.probe_interval": 0})
+    first: Gateway = start_gateway(constants={"gateway.server.BEAT_SECONDS": 1}, **{"staleness.probe_interval": 0})
     with session(base, first) as one:
         rows(one, "CREATE MATERIALIZED VIEW p AS SELECT count(*) AS n FROM t")
         rows(one, "CREATE MATERIALIZED VIEW q WHEN STALE SERVE AS SELECT count(*) AS n FROM t")
