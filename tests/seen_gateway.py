@@ -80,14 +80,14 @@ def start(
     script: str = "",
     settings: Mapping[str, Any] = MappingProxyType({}),
 ) -> Seen:
-    """A gateway that soon tells what changed. `constants` and `script` are those of `Gateway`."""
+    """Starts a gateway. `constants` and `script` are those of `Gateway`."""
     port, audit = free_port(), directory / "audit.jsonl"
     page = settings.get("page.port", 0)
     gateway = Gateway(
         directory / "gateway.log",
         upstream=upstream,
         script=script,
-        constants={"gateway.assembly.reporting.Readiness.interval": 0.2, **constants},
+        constants=constants,
         settings={"metrics.port": port, "log.audit": audit, **settings},
     )
     return Seen(gateway, port, audit, page)
