@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 
 from gateway.errors import FreshgateError, RefreshFailed, StatementFailed
@@ -35,6 +36,31 @@ from sql.texts import maintenance
 from sql.texts.storage_layout import ALL
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """The first build of a view, when it begins."""
+
+    number: int
+    """Of the task."""
+    started_at: int
+    """Milliseconds since the epoch."""
+    contains: int
+    """The writes that were noted before."""
+    views: Mapping[str, int]
+    """The versions of the views that it reads, by view id."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """The first version, written and not published yet."""
+
+    version: Version
+    inspection: Inspection
+    """The base tables just before."""
+    examined: float
+    """When the look at its files began, as `Entry.publish`."""
 
 
 class Building:
@@ -73,6 +99,23 @@ class Building:
         await self._catalog.writes.ask([view.id])
         contains, started_at = entry.ledger.events, _now_ms()
         await self._drafting.check_same_sources(view)
+        await self._create_storage(view, caller.session)
+        if not view.built:
+            entry.record()
+            report(f"The first refresh will build materialized view {view.name}")
+            return
+        # Before the first line, at which beeline begins to draw: otherwise its bar would be empty.
+        progress = Progress(view.name)
+        report.watch(progress)
+        report(f"Building materialized view {view.name}")
+        number, _ = self._log.begin(entry, cause)
+        self._log.start(entry, number)
+        self._log.write(entry, number)
+        begun = _Begun(number, started_at, contains, {base: self._catalog.current(base) for base in view.views})
+        first = await self._write(entry, begun, progress, report, anew=anew)
+        await self._publish(entry, begun, first, report)
+
+    async def _create_storage(self, view: MaterializedView, session: SqlSession) -> None:
         await self._metastore.run(
             maintenance.create_storage(
                 view.storage,
@@ -87,47 +130,51 @@ class Building:
         )
         if (rows := view.layout.open) is not None:
             await open_tables.create(self._metastore.run, view, rows)
-            await open_tables.describe(caller.session.run, rows, view.query, view.columns)
-        if not view.built:
-            entry.record()
-            report(f"The first refresh will build materialized view {view.name}")
-            return
-        # Before the first line, at which beeline begins to draw: otherwise its bar would be empty.
-        progress = Progress(view.name)
-        report.watch(progress)
-        report(f"Building materialized view {view.name}")
-        number, _ = self._log.begin(entry, cause)
-        self._log.start(entry, number)
-        self._log.write(entry, number)
-        disturbed = partial(entry.ledger.written_since, contains)
+            await open_tables.describe(session.run, rows, view.query, view.columns)
+
+    async def _write(self, entry: Entry, begun: _Begun, progress: Progress, report: Report, *, anew: bool) -> _Written:
+        """Writes the rows of the first version."""
+        view = entry.view
+        disturbed = partial(entry.ledger.written_since, begun.contains)
         old = None if anew else self._catalog.named(view.name)
         inherit = partial(self._inherited, view, old, report, time.monotonic())
-        views = {base: self._catalog.current(base) for base in view.views}
         with self._inheritance.keeping(old):
             inspection, plan, read, narrowed = await self._executor.first_write(
-                view, progress, report, disturbed, inherit, views
+                view, progress, report, disturbed, inherit, begun.views
             )
-        self._record(entry, number, plan)
+        self._record(entry, begun.number, plan)
         contents = next_contents(view, 1, ALL, inspection.until(read.after), {}, read.basis)
-        if entry.ledger.removed_since(contains):
+        if entry.ledger.removed_since(begun.contains):
             contents = contents.doubtful(1)
-        began = self._storages.now()
-        files = await self._storages.mark(entry, plan.shown(()))
-        rest = {"contents": contents, "shown": plan.shown(()), "files": files}
-        rest |= {"read_as": view.refreshed_as, "narrowed": narrowed}
-        version = Version.whole(1, started_at, _now_ms(), views, **rest)
+        examined, shown = self._storages.now(), plan.shown(())
+        files = await self._storages.mark(entry, shown)
+        version = Version.whole(
+            1,
+            begun.started_at,
+            _now_ms(),
+            begun.views,
+            contents=contents,
+            shown=shown,
+            files=files,
+            read_as=view.refreshed_as,
+            narrowed=narrowed,
+        )
+        return _Written(version, inspection, examined)
+
+    async def _publish(self, entry: Entry, begun: _Begun, first: _Written, report: Report) -> None:
+        view, version, inspection = entry.view, first.version, first.inspection
         async with entry.lock:
             names, seen = self._catalog.names_of(view.views), schemas_seen(inspection.looks)
             entry.publish(
                 version,
                 view.versions_reserved,
-                contains=contains,
+                contains=begun.contains,
                 reads=replace(entry.view, schemas=seen, view_names=names),
                 compared=inspection.began,
-                examined=began,
+                examined=first.examined,
             )
-            report(f"Built materialized view {view.name} in {(_now_ms() - started_at) / 1000:.2f} s")
-            ending = self._log.written(entry, number, version.number)
+            report(f"Built materialized view {view.name} in {(_now_ms() - begun.started_at) / 1000:.2f} s")
+            ending = self._log.written(entry, begun.number, version.number)
             properties = {**await stored.view_written(entry.view), **ending.properties}
             await self._metastore.run(maintenance.set_properties(view.storage, properties))
             self._log.succeed(entry, ending)
