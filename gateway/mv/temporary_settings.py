@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
-from gateway.errors import FreshgateError
+from gateway.errors import FreshgateError, StatementFailed
 from gateway.mv.ports import SqlSession
 from sql.names import quote
 
@@ -18,9 +18,14 @@ RESTORE_SECONDS = 10.0
 
 @asynccontextmanager
 async def with_settings(
-    session: SqlSession, settings: Mapping[str, str], defaults: Mapping[str, str] | None = None
+    session: SqlSession,
+    settings: Mapping[str, str],
+    defaults: Mapping[str, str] | None = None,
+    *,
+    wished: Mapping[str, str] | None = None,
 ) -> AsyncIterator[None]:
     """Changes settings of the session and restores them afterwards: to `defaults`, or to Spark's initial values.
+    `wished`: those without which the work is only slower, so that a server may refuse to change them.
 
     Raises what Spark raises for a value that it does not accept.
     """
@@ -29,6 +34,13 @@ async def with_settings(
         for name, value in settings.items():
             done.append(name)
             await session.run(f"SET {quote(name)}={quote(value)}")
+        for name, value in (wished or {}).items():
+            try:
+                await session.run(f"SET {quote(name)}={quote(value)}")
+            except StatementFailed as refusal:
+                log.debug("%s stays as it is: %s", name, refusal)
+            else:
+                done.append(name)
         yield
     finally:
         if done:

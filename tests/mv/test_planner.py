@@ -86,8 +86,8 @@ def test_rows_that_are_added_to_the_past_are_left_out() -> None:
     current = Version.whole(3, 5, 6, {})
     given = replace(view_of(current), layout=UNPARTITIONED, clauses=CreateClauses(immutable="day < 3"))
     source = Merged(Exact(RowsQuery("SELECT added", ("freshgate_n",))), appends=True, shuffles=20)
-    assert plan_refresh(given, 4, "some", Habits(), source=source).settings == {SHUFFLES: "20"}
-    assert not plan_refresh(given, 4, "some", Habits()).settings
+    assert plan_refresh(given, 4, "some", Habits(), source=source).wished == {SHUFFLES: "20"}
+    assert not plan_refresh(given, 4, "some", Habits()).wished
     (step,) = [step for step in plan_refresh(given, 4, "some", Habits(), source=source).write if step.inserts]
     assert "UNION ALL" not in step.sql
     assert "WHERE NOT coalesce((day < 3), false)" in step.sql

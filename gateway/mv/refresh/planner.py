@@ -150,8 +150,8 @@ class RefreshPlan:
         return isinstance(self.source, Merged) and self.source.appends
 
     @property
-    def settings(self) -> Mapping[str, str]:
-        """Those of Spark with which it is written."""
+    def wished(self) -> Mapping[str, str]:
+        """Settings of Spark with which it is written faster."""
         shuffles = self.source.shuffles if isinstance(self.source, Merged) else 0
         return {SHUFFLES: str(shuffles)} if shuffles else {}
 

@@ -93,11 +93,11 @@ async def _steps(plan: RefreshPlan, progress: Progress, session: SqlSession) -> 
     """Runs the plan's statements, and yields each when it is done. Raises what Spark raises."""
     progress.plan(plan.method, plan.reason, partitions=len(plan.written), inserts=plan.inserts)
     rows = plan.view.layout.open
-    settings = dict(plan.settings)
+    settings = {}
     if rows is not None:
         known = rows.described and await open_tables.refresh_state(session.run, plan.view, time.time_ns() // 1_000_000)
-        settings |= rows.settings(plan.version, open_tables.before(plan.view, appends=plan.appends), known or "")
-    async with with_settings(session, settings, maintenance.STAGED):
+        settings = rows.settings(plan.version, open_tables.before(plan.view, appends=plan.appends), known or "")
+    async with with_settings(session, settings, maintenance.STAGED, wished=plan.wished):
         async for step in _run(plan, progress, session):
             yield step
 
