@@ -341,7 +341,9 @@ WAYS = (
 """Reads of a view in which its definition cannot take the place of its name."""
 
 
+@pytest.mark.thorough
 def test_stored_rows_are_shown_in_no_other_way(place: Place, stored: list[tuple[Any, ...]]) -> None:
+    """The error says why; that nobody sees them in these ways, the matrix below tries."""
     for texts in WAYS:
         written = [text.format(own=place.own, table=place.table) for text in texts]
         with place.connect(FREE) as free:

@@ -11,6 +11,7 @@ import pytest
 from clients import pyhive, rows
 from pyhive import hive
 from seen_gateway import Seen, told
+from tiers import sampled
 
 TIMES = "SELECT k, max(t) AS t FROM times GROUP BY k"
 SUM = "SELECT sum(v) AS s FROM parts"
@@ -58,7 +59,13 @@ def bob(place: Seen) -> Iterator[Any]:
         yield cursor
 
 
-@pytest.mark.parametrize("setting", ["parquet.outputTimestampType=TIMESTAMP_MILLIS", "parquet.writeLegacyFormat=true"])
+@pytest.mark.parametrize(
+    "setting",
+    sampled(
+        ["parquet.outputTimestampType=TIMESTAMP_MILLIS", "parquet.writeLegacyFormat=true"],
+        {"parquet.outputTimestampType=TIMESTAMP_MILLIS"},
+    ),
+)
 def test_a_creators_setting_for_writing_does_not_change_the_rows(ada: Any, bob: Any, setting: str) -> None:
     rows(ada, f"SET spark.sql.{setting}")
     rows(ada, f"CREATE MATERIALIZED VIEW latest ENABLE QUERY REWRITE REFRESH INCREMENTAL FALLBACK AS {TIMES}")
