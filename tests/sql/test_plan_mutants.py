@@ -68,6 +68,8 @@ SAME = {
     "GROUP BY GROUPING SETS ((day, customer), (customer), ()) HAVING grouping(day) = 1": _OF_COPIES,
 }
 """Changes that may leave the answer as it is, by queries."""
+NO_PADDING = "no padding"
+"""The change of queries that read a CHAR."""
 SAME_BY_KEYS = frozenset({"another join"})
 """If each row finds one, inner joins and LEFT JOINs are the same."""
 
@@ -124,14 +126,20 @@ def offered(count: int) -> tuple[Counter[str], list[str]]:
     return counts, accepted
 
 
-@pytest.fixture
-def remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The forms of the plans that are not changed, which are compared with every mutant."""
-    answer = checker._answer
+@cache
+def unchanged_forms() -> dict[int, ProvedRows]:
+    """The forms of the plans that are not changed, by their ids."""
     forms: dict[int, ProvedRows] = {}
     for pair in proved_pairs():
         with knowing(pair.keys):
-            forms |= {id(plan): answer(plan) for plan in (pair.query, pair.rewritten)}
+            forms |= {id(plan): checker._answer(plan) for plan in (pair.query, pair.rewritten)}
+    return forms
+
+
+@pytest.fixture
+def remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans that are not changed, which are compared with every mutant, are read once."""
+    forms, answer = unchanged_forms(), checker._answer
     monkeypatch.setattr(checker, "_answer", lambda plan: forms.get(id(plan)) or answer(plan))
 
 
@@ -143,6 +151,7 @@ def test_no_mutant_is_accepted() -> None:
     assert len(counts) >= 20, "kinds of changes are missing"
 
 
+@pytest.mark.usefixtures("remembered")
 def test_each_change_alone_is_refused() -> None:
     wrong = [
         (pair.what, change.what, change.path)
@@ -233,7 +242,6 @@ def test_a_wrong_reading_of_char_accepts_mutants(monkeypatch: pytest.MonkeyPatch
         return args[0] if op == PADDED else right(op, args, detail, type_text)
 
     monkeypatch.setattr(checker, "compose", careless)
-    accepted = {
-        change.what for pair in proved_pairs() for change in pair.changes if pair.accepts((change,), pair.rewritten)
-    }
-    assert {"no padding", "another literal"} <= accepted
+    padded = (pair for pair in proved_pairs() if any(change.what == NO_PADDING for change in pair.changes))
+    accepted = {change.what for pair in padded for change in pair.changes if pair.accepts((change,), pair.rewritten)}
+    assert {NO_PADDING, "another literal"} <= accepted
