@@ -148,7 +148,7 @@ def _nothing_comes_late() -> None:
     _instead(Settlement, "_seconds_early", not_early)
 
 
-@_bug("rows that went after a refresh were never there", "a0bcb6f", "empty tables")
+@_bug("rows that went after a refresh were never there", "a0bcb6f", "an emptied table")
 def _rows_are_not_doubted() -> None:
     _instead(Inspection, "until", lambda self, _: self.snapshots)
 

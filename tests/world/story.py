@@ -44,7 +44,9 @@ class Theme:
     first: str = ""
     """What ada does before all others."""
     clients: tuple[str, ...] = ("ada", "ada", "bob", "eve")
-    """Who does the rest, by weight."""
+    """Who does the others, by weight."""
+    rests: tuple[int, ...] = WAITS
+    """How many seconds a client does nothing."""
     trusting: bool = False
     """Only in worlds in which a look is trusted for a while."""
     several: bool = False
@@ -68,12 +70,20 @@ THEMES = {
         (0, 0, 1),
         plans=("one table", "partitions", "values of partitions"),
     ),
+    "an emptied table": Theme(
+        {"read": 5, "insert": 3, "truncate": 5},
+        {"wait": 1},
+        (0, 1),
+        plans=("one table",),
+        first="truncate",
+        clients=("ada", "ada", "bob"),
+    ),
     "parts": Theme({"read": 5, "insert": 5, "ask": 4}, plans=("partitions", "partitions beside a table")),
     "looks": Theme({"read": 8, "insert": 1}, {"wait": 1}, (1, 2), outside=(1, 2)),
     "spoils": Theme(
         {"read": 8, "insert": 4, "overwrite": 1, "ask": 2}, {"wait": 4, "kill gateway": 1}, (0, 1, 2), spoils=(1, 1, 2)
     ),
-    "spoilt rows": Theme({"read": 7, "insert": 6, "ask": 1}, {"wait": 2}, (0, 1), spoils=(1, 2), by_rows=True),
+    "spoilt rows": Theme({"read": 8, "insert": 6}, {"wait": 1}, (1,), spoils=(1, 2), by_rows=True),
     "spoilt rows below": Theme(
         {"read": 7, "insert": 4, "ask": 2},
         {"wait": 1},
@@ -90,6 +100,7 @@ THEMES = {
         plans=("one table",),
         first="leave",
         clients=("bob", "bob", "ada"),
+        rests=(31, 12),
         trusting=True,
     ),
     "switches": Theme({"read": 6, "insert": 4, "ask": 1}, {"fault": 5, "wait": 1}, (1, 2), kinds=("publish",)),
@@ -205,7 +216,7 @@ def _of_client(chance: Random, theme: Theme, shape: Shape, tables: list[str], vi
     if verb == "ask":
         return Action(who, verb, text=_asked(chance, shape, views))
     if verb == "rest":
-        return Action(who, verb, number=chance.choice(WAITS))
+        return Action(who, verb, number=chance.choice(theme.rests))
     removes = chance.choice((0, 0, 1)) if verb == "fire" else 0
     return Action(who, verb, chance.choice(tables), chance.choice("abc"), removes)
 
