@@ -32,6 +32,8 @@ SETTINGS: dict[str, Any] = {
     "staleness.probe_interval": 0,
     "storage.iceberg_catalog": OPEN,
     "storage.delta_catalog": "spark_catalog",
+    # Nobody reads the earlier versions. Removing them would take a tenth of Spark's time; `hasty` does.
+    "versions.retention": 86400,
 }
 READERS = "FRESHGATE_READERS_PYTHON"
 """The environment variable that names a Python with delta-rs and PyIceberg."""
@@ -188,24 +190,21 @@ def views(lake: Lake, name: str, **definitions: str) -> dict[str, str]:
 def test_the_change_data_feed_of_delta(lake: Lake) -> None:
     name = table(lake, "delta", FEED)
     made = views(lake, name, grouped=GROUPS, kept=HAVING, total=TOTAL, filtered=FILTER, extreme=EXTREME)
-    grouped, kept, total, filtered, extreme = ({view: definition} for view, definition in made.items())
-    # The second view is alternately one and the other, which then sees two changes.
-    for second, write in (
-        (kept, f"UPDATE {name} SET qty = qty + 1, item = 'i9' WHERE id % 4 = 0"),
-        (total, f"DELETE FROM {name} WHERE item = 'i1'"),
+    grouped, kept, total, _, extreme = ({view: definition} for view, definition in made.items())
+    # A view that is not read sees several changes at once later.
+    for read, write in (
+        (grouped, f"UPDATE {name} SET qty = qty + 1, item = 'i9' WHERE id % 4 = 0"),
+        (kept | total, f"DELETE FROM {name} WHERE item = 'i1'"),
         (
-            kept,
+            grouped | extreme,
             f"MERGE INTO {name} USING (SELECT * FROM VALUES (3, 'i3', 5, 1.5), (99, 'i1', 1, 2.5) "
             f"AS s(id, item, qty, price)) AS s ON {name}.id = s.id "
             "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
         ),
-        (total, f"DELETE FROM {name} WHERE qty IS NULL OR item IS NULL"),
+        (made, f"DELETE FROM {name} WHERE qty IS NULL OR item IS NULL"),
     ):
         lake.run(write)
-        lake.expect("INCREMENTAL", grouped | second)
-    lake.expect("INCREMENTAL", kept | filtered | extreme)
-    lake.run(insert(name, 200, 10))
-    lake.expect("INCREMENTAL", made)
+        lake.expect("INCREMENTAL", read)
     lake.run(f"DELETE FROM {name}")
     lake.check(grouped | total | extreme)
 
@@ -219,16 +218,15 @@ def test_delta_without_its_feed(lake: Lake) -> None:
     lake.run(f"DELETE FROM {name} WHERE id < 5", f"UPDATE {name} SET qty = 9 WHERE id % 7 = 0")
     lake.expect("INCREMENTAL", made)
     lake.run(f"ALTER TABLE {name} ADD COLUMNS (more STRING)", f"INSERT INTO {name} VALUES (1, 'x', 9, 1.0, 'm')")
-    lake.expect("COMPLETE", made)
+    lake.expect("COMPLETE", {"grouped": made["grouped"]})
 
 
 @pytest.mark.parametrize("more", sampled(["PARTITIONED BY (item)", ""], {"by item"}, ["by item", "not"]))
 def test_partitioned_tables_of_delta(lake: Lake, more: str) -> None:
     name = table(lake, "delta", more)
     made = views(lake, name, grouped=GROUPS, filtered=FILTER)
-    for first in (100, 200):
-        lake.run(insert(name, first, 10))
-        lake.expect("INCREMENTAL", made)
+    lake.run(insert(name, 100, 10))
+    lake.expect("INCREMENTAL", made)
 
 
 def test_windows_full_joins_and_subqueries_of_iceberg(lake: Lake) -> None:
@@ -287,15 +285,14 @@ MODES = ", ".join(f"'write.{action}.mode' = 'merge-on-read'" for action in ("del
 def test_iceberg(lake: Lake, more: str) -> None:
     name = table(lake, "iceberg", more)
     made = views(lake, name, filtered=FILTER, kept=HAVING, extreme=EXTREME)
-    for first in (100, 200):
-        lake.run(insert(name, first, 10), insert(name, first + 50, 5))
-        lake.expect("INCREMENTAL", made)
+    lake.run(insert(name, 100, 10), insert(name, 150, 5))
+    lake.expect("INCREMENTAL", made)
     lake.run(f"DELETE FROM {name} WHERE id % 2 = 0", f"UPDATE {name} SET qty = 1, item = 'i9' WHERE id % 9 = 1")
     lake.expect("INCREMENTAL", made)
     lake.run(f"DELETE FROM {name} WHERE item IS NULL")
     explained = rows(lake.through, f"EXPLAIN REFRESH MATERIALIZED VIEW {lake.name}.extreme INCREMENTAL")
     assert "groups are computed again" in str(explained)
-    lake.expect("INCREMENTAL", made)
+    lake.expect("INCREMENTAL", {"extreme": made["extreme"]})
 
 
 def test_iceberg_columns_that_change_without_a_snapshot(lake: Lake) -> None:
@@ -327,7 +324,7 @@ def storage_table(cursor: Any, view: str) -> str:
 COMPACT = {"ICEBERG": f"CALL {OPEN}.system.rewrite_data_files(table => '{{}}')", "DELTA": "OPTIMIZE {}"}
 
 
-@pytest.mark.parametrize("word", ["ICEBERG", "DELTA"])
+@pytest.mark.parametrize("word", sampled(["ICEBERG", "DELTA"], {"DELTA"}))
 def test_rows_that_other_engines_read(lake: Lake, word: str) -> None:
     name = table(lake, "parquet")
     made = {view: text.format(t=name) for view, text in (("grouped", GROUPS), ("filtered", FILTER), ("kept", HAVING))}
@@ -341,8 +338,7 @@ def test_rows_that_other_engines_read(lake: Lake, word: str) -> None:
     def check() -> None:
         """What other engines see is what the definition gives: one snapshot, all rows, no others."""
         for view, definition in made.items():
-            seen = lake.seen(shared[view], columns[view])
-            assert seen == sorted(rows(lake.through, definition), key=repr), view
+            assert lake.seen(shared[view], columns[view]) == sorted(rows(lake.direct, definition), key=repr), view
 
     by_rows, whole = {view: made[view] for view in ("grouped", "filtered")}, {"kept": made["kept"]}
     check()
@@ -380,7 +376,7 @@ def test_rows_that_other_engines_read(lake: Lake, word: str) -> None:
     assert dropped not in there
 
 
-@pytest.mark.parametrize("word", ["ICEBERG", "DELTA"])
+@pytest.mark.parametrize("word", sampled(["ICEBERG", "DELTA"], {"ICEBERG"}))
 def test_partitions_of_rows_that_other_engines_read(lake: Lake, word: str) -> None:
     """Only changed partitions are computed; each version is one commit with all of them."""
     base = f"{lake.name}.days"
@@ -395,35 +391,37 @@ def test_partitions_of_rows_that_other_engines_read(lake: Lake, word: str) -> No
         "monthly": f"SELECT day, c, max(id) AS last FROM {base} GROUP BY day, c",
     }
     clauses = {"daily": "day", "both": "c, day", "monthly": "date_trunc(day, 'month')"}
-    shared = dict[str, str]()
+    shared, columns = dict[str, str](), {"daily": ["day", "n", "s"], "both": ["c", "day", "id"]}
+    columns["monthly"] = ["day", "c", "last"]
     for name, by in clauses.items():
         lake.run(f"CREATE MATERIALIZED VIEW {lake.name}.{name} PARTITION BY ({by}) USING {word} AS {definitions[name]}")
         shared[name] = storage_table(lake.through, f"{lake.name}.{name}")
 
-    def check(*modes: str) -> None:
-        said = lake.check(definitions)
+    def check(*modes: str, read: Mapping[str, str] = definitions) -> None:
+        """What other engines see is what the definition gives, and what the gateway shows; a view was refreshed so."""
+        said = lake.check(read)
         assert not {name: text for name, text in said.items() if modes and not text.startswith(modes)}
-        for name, definition in definitions.items():
-            columns = [str(each[0]) for each in rows(lake.direct, f"DESCRIBE QUERY {definition}")]
-            seen = lake.seen(shared[name], columns)
-            assert seen == sorted(rows(lake.direct, definition), key=repr), name
+        for name, definition in read.items():
+            assert lake.seen(shared[name], columns[name]) == sorted(rows(lake.direct, definition), key=repr), name
 
     check()
-    for write in (
-        f"INSERT INTO {base} VALUES (100, NULL, DATE'2024-01-03', 'c1'), (101, NULL, NULL, NULL)",
-        f"ALTER TABLE {base} DROP PARTITION (day = DATE'2024-01-02')",
-        f"INSERT INTO {base} VALUES (102, NULL, DATE'2024-02-03', 'c9')",
+    for writes in (
+        [f"INSERT INTO {base} VALUES (100, NULL, DATE'2024-01-03', 'c1'), (101, NULL, NULL, NULL)"],
+        [
+            f"ALTER TABLE {base} DROP PARTITION (day = DATE'2024-01-02')",
+            f"INSERT INTO {base} VALUES (102, NULL, DATE'2024-02-03', 'c9')",
+        ],
     ):
-        lake.run(write)
+        lake.run(*writes)
         check("PARTIAL", "INCREMENTAL")
     named = rows(lake.through, f"SHOW PARTITIONS FROM {lake.name}.daily")
     (days,) = rows(lake.direct, f"SELECT count(DISTINCT coalesce(CAST(day AS STRING), '')) FROM {base}")[0]
     assert len(named) == days
     name = next(str(row[1]) for row in named if "20240203" in str(row))
     lake.run(f"REFRESH MATERIALIZED VIEW {lake.name}.daily PARTITIONS ({name})")
-    check()
+    check(read={"daily": definitions["daily"]})
     lake.run(f"REFRESH MATERIALIZED VIEW {lake.name}.daily COMPLETE")
-    check()
+    check(read={"daily": definitions["daily"]})
 
 
 @pytest.mark.parametrize("word", sampled(["ICEBERG", "DELTA"], {"DELTA"}))
@@ -512,6 +510,6 @@ def test_a_zero_that_changes_its_sign(lake: Lake) -> None:
     }
     for name, definition in definitions.items():
         lake.view(name, definition)
-    for value, where in (("-0.0D", "k = 1"), ("0.0D", "k = 2"), ("-d", "k = 3"), ("-d", "true")):
-        lake.run(f"UPDATE {table} SET d = {value} WHERE {where}")
+    for changes in ([("-0.0D", "k = 1"), ("0.0D", "k = 2")], [("-d", "k = 3")], [("-d", "true")]):
+        lake.run(*(f"UPDATE {table} SET d = {value} WHERE {where}" for value, where in changes))
         lake.expect("INCREMENTAL", definitions)
