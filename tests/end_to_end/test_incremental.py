@@ -11,7 +11,7 @@ import pytest
 from clients import pyhive, rows
 from databases import Database, make_database
 from processes import Engine, Gateway, wait_until
-from tiers import sampled
+from tiers import EVERYTHING, sampled
 
 SALES = "CREATE TABLE sales (id INT, item STRING, qty INT, price DECIMAL(10,2), weight DOUBLE) USING parquet"
 ITEMS = "CREATE TABLE items (item STRING, kind STRING) USING parquet"
@@ -65,10 +65,11 @@ DAYS = "CREATE TABLE days (id INT, item STRING, qty INT, day DATE) USING parquet
 FILL_DAY = (
     "INSERT INTO days SELECT id, concat('i', id % 3), CAST(id % 7 AS INT), DATE'{day}' FROM range({first}, {last})"
 )
+BY_DAY = "SELECT day, item, sum(qty) AS s FROM days GROUP BY day, item"
 OF_DAYS = {
     "kept": ("day", "SELECT id, upper(item) AS item, day FROM days WHERE qty > 1"),
     "daily": ("day", "SELECT day, item, count(*) AS n, avg(qty) AS mean, max(id) AS top FROM days GROUP BY day, item"),
-    "busy": ("day", "SELECT day, item, sum(qty) AS s FROM days GROUP BY day, item HAVING sum(qty) > 20"),
+    **({"busy": ("day", f"{BY_DAY} HAVING sum(qty) > 20")} if EVERYTHING else {}),
     "monthly": (
         "date_trunc('month', month)",
         "SELECT date_trunc('MONTH', day) AS month, count(*) AS n, "
@@ -105,9 +106,10 @@ def assert_equal(database: Database, view: str, definition: str) -> None:
 
 @pytest.fixture(scope="module")
 def gateway(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """A gateway of this module, whose many views nobody drops: each takes ten statements, and the Spark ends soon."""
+    """A gateway of this module, whose many views nobody drops: each takes ten statements, and the Spark ends soon. Nor
+    does it remove the earlier versions, which would take a tenth of Spark's time."""
     log = tmp_path_factory.mktemp("incremental") / "gateway.log"
-    running = Gateway(log, upstream=f"{engine.host}:{engine.port}")
+    running = Gateway(log, upstream=f"{engine.host}:{engine.port}", settings={"versions.retention": 86400})
     yield running
     running.stop()
 
@@ -151,8 +153,9 @@ def test_appends_and_merges(sales: Database, chosen: bool) -> None:
 
 def test_an_average_next_to_the_middle_between_two_decimals(database: Database) -> None:
     """The quotient of so wide decimals has only six digits more than the average. Rounded to these first, it would be
-    the middle, and rounded up."""
-    count = 1_000_003
+    the middle, and rounded up, if there are a million rows. The suite only computes it in the way that prevents this;
+    tests/sql/query/test_averaging.py has the limit."""
+    count = 1_000_003 if EVERYTHING else 1_009
     last = (count - 1) // 2 * pow(10**4, -1, count) % count
     definition = "SELECT count(*) AS n, avg(paid) AS mean FROM payments"
     database.run(
@@ -355,10 +358,9 @@ def test_views_on_views(sales: Database) -> None:
         f"CREATE MATERIALIZED VIEW low REFRESH INCREMENTAL FALLBACK AS {lower}",
         f"CREATE MATERIALIZED VIEW high REFRESH INCREMENTAL FALLBACK AS {upper}",
     )
-    for first in (100, 200):
-        sales.run(FILL.format(first=first, count=25))
-        assert_equal(sales, "high", upper.replace("low", f"({lower})"))
-        assert [route(sales, view)[0] for view in ("low", "high")] == ["INCREMENTAL", "INCREMENTAL"]
+    sales.run(FILL.format(first=100, count=25))
+    assert_equal(sales, "high", upper.replace("low", f"({lower})"))
+    assert [route(sales, view)[0] for view in ("low", "high")] == ["INCREMENTAL", "INCREMENTAL"]
     sales.run("TRUNCATE TABLE sales")
     assert_equal(sales, "high", upper.replace("low", f"({lower})"))
     assert [route(sales, view)[0] for view in ("low", "high")] == ["COMPLETE", "INCREMENTAL"]
@@ -377,9 +379,10 @@ def test_views_on_merged_views(sales: Database) -> None:
     sales.run(f"CREATE MATERIALIZED VIEW low REFRESH INCREMENTAL FALLBACK AS {lower}")
     for view, definition in uppers.items():
         sales.run(f"CREATE MATERIALIZED VIEW {view} REFRESH INCREMENTAL FALLBACK AS {definition}")
-    for first in (100, 200):
+    # The second time, only the view whose states may be wrong after the first.
+    for first, read in ((100, uppers), (200, {"by_item": uppers["by_item"]})):
         sales.run(FILL.format(first=first, count=25))
-        for view, definition in uppers.items():
+        for view, definition in read.items():
             assert_equal(sales, view, definition.replace("FROM low", f"FROM ({lower})"))
         found = routes(sales)
         assert {found[view][0] for view in uppers} == {"INCREMENTAL"}, found
@@ -440,14 +443,14 @@ def test_many_appends_are_copied_into_one_version(compacted: Database) -> None:
 
 def test_rows_that_arrive_while_others_are_read(sales: Database) -> None:
     """No row is counted twice or lost, whenever it comes."""
-    views = {name: DEFINITIONS[name] for name in ("counted", "itself", "by_kind", "united")}
+    views = {name: DEFINITIONS[name] for name in ("counted", "itself", "by_kind")}
     for view, definition in views.items():
         sales.run(f"CREATE MATERIALIZED VIEW {view} REFRESH INCREMENTAL FALLBACK AS {definition}")
     writing, modes = threading.Event(), set[str]()
 
     def write() -> None:
         with pyhive(sales.gateway.host, sales.gateway.port, database=sales.name) as cursor:
-            for number in range(8):
+            for number in range(5):
                 rows(cursor, FILL.format(first=5000 + 10 * number, count=10))
         writing.set()
 
