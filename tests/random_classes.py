@@ -413,6 +413,7 @@ def correlated_values(source: random.Random) -> Case:
     keys = _keys(source, "", source.randint(0, 1), "k")
     values = (
         "(SELECT max(p) FROM o WHERE ok = k)",
+        "(SELECT min(p) FROM o WHERE ok = k)",
         "(SELECT min(n) FROM o WHERE ok = k)",
         "(SELECT sum(p) FROM o WHERE ok = k AND n = 'u')",
         "(SELECT count(*) FROM o WHERE ok = k)",

@@ -7,26 +7,27 @@ suite; another `FRESHGATE_SEED` chooses other ones, `FRESHGATE_CLASSES=self_join
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from itertools import cycle, islice
+from functools import partial
+from itertools import count, islice
 from typing import Any
 
 import pytest
+from batched_answers import QUICK, Asked, answers
 from planning import Planner, planner, renumbered
 from processes import Engine
 from random_classes import CLASSES, Case
 from random_pairs import TABLES, Trial, Wrong, rows
 from tiers import EVERYTHING
 
-from gateway.errors import StatementFailed
 from gateway.mv.ports import PlanUnavailable
 from gateway.spark.plan_texts import TextPlans
-from gateway.spark.row_list import RowList
 from sql.names import Namespace, TableName
 from sql.proof import checker, identities, lossless, merging, parts
 from sql.proof.checker import Proved, ProvedRows, can_be_stored, prove
@@ -37,7 +38,9 @@ from sql.table_keys import TableKeys, keys_in
 PAIRS = int(os.environ.get("FRESHGATE_PAIRS", "1000" if EVERYTHING else "240"))
 SEED = int(os.environ.get("FRESHGATE_SEED", "1"))
 CHOSEN = os.environ.get("FRESHGATE_CLASSES", ",".join(CLASSES)).split(",")
-TRIALS_OF_A_CASE = 20 if PAIRS > 1_000 else 2
+TRIALS_OF_A_CASE = 20 if PAIRS > 1_000 else 4
+TRIALS_BY_TEXT = 7 if PAIRS > 1_000 else 1
+"""Of these, so many are also planned by the texts of plans."""
 PAIR_SECONDS = 10.0
 PROVED_LEAST = 0.95
 PROVED_BY_TEXT_LEAST = 0.4
@@ -93,9 +96,15 @@ def _one_join(right: Callable[[Value], str], kind: str, other: str) -> Callable[
     return lambda value: right(value).replace(kind, other)
 
 
-Mistake = tuple[tuple[object, str, Any], ...]
-"""What is replaced, and by what."""
-CASES_FOR_A_MISTAKE, TRIALS_FOR_A_MISTAKE = 4, 4
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    what: str
+    replaced: tuple[tuple[object, str, Any], ...]
+    """Where, and by what."""
+
+
+CASES_FOR_A_MISTAKE = 4
+"""Of each class, at most."""
 
 
 def _nothing_apart(relations: object, others: object) -> dict[Term, Term]:
@@ -103,12 +112,21 @@ def _nothing_apart(relations: object, others: object) -> dict[Term, Term]:
 
 
 _compose, _text = identities.compose, checker._text
-_ONE_OCCURRENCE: Mistake = ((checker, "apart", _nothing_apart), (merging, "apart", _nothing_apart))
-_NOTHING_IS_NULL: Mistake = ((lossless, "_is_certain", lambda condition: condition.op == "IsNotNull"),)
-_EXISTS_ALIKE: Mistake = ((checker, "_exists", _found_alike),)
-_RANKS_ALIKE: Mistake = ((checker, "compose", _alike(_compose, "Rank", "DenseRank")),)
-_WINDOWS_ALIKE: Mistake = ((checker, "compose", _any_order(_compose)),)
-_MERGES_ALL: Mistake = ((merging._Merging, "_call", _merges_all),)
+_ONE_OCCURRENCE = Mistake(
+    "occurrences are one", ((checker, "apart", _nothing_apart), (merging, "apart", _nothing_apart))
+)
+_NOTHING_IS_NULL = Mistake(
+    "nothing else is NULL", ((lossless, "_is_certain", lambda condition: condition.op == "IsNotNull"),)
+)
+_EXISTS_ALIKE = Mistake("EXISTS is alike", ((checker, "_exists", _found_alike),))
+_RANKS_ALIKE = Mistake("ranks are alike", ((checker, "compose", _alike(_compose, "Rank", "DenseRank")),))
+_WINDOWS_ALIKE = Mistake("windows are alike", ((checker, "compose", _any_order(_compose)),))
+_VALUES_ALIKE = Mistake("aggregates are alike", ((checker, "compose", _alike(_compose, "Max", "Min", "Sum")),))
+_MERGES_ALL = Mistake("everything merges", ((merging._Merging, "_call", _merges_all),))
+_LEFT_IS_INNER = Mistake("LEFT is INNER", ((checker, "_text", _one_join(_text, "LeftOuter", "Inner")),))
+_FULL_IS_LEFT = Mistake("FULL is LEFT", ((checker, "_text", _one_join(_text, "FullOuter", "LeftOuter")),))
+_ANY_PART = Mistake("any part is the rest", ((parts, "_split", _any_part),))
+_ANY_COPY = Mistake("any copy is left", ((lossless, "copies_of", _any_copy),))
 MISTAKES: dict[str, tuple[Mistake, ...]] = {
     "groups_of_a_table": (_MERGES_ALL,),
     "self_joins": (_ONE_OCCURRENCE,),
@@ -116,187 +134,199 @@ MISTAKES: dict[str, tuple[Mistake, ...]] = {
     "several_views": (_EXISTS_ALIKE, _MERGES_ALL),
     "views_of_views": (_MERGES_ALL,),
     "rows_that_are_found": (_EXISTS_ALIKE,),
-    "correlated_values": (((checker, "compose", _alike(_compose, "Max", "Min", "Sum")),),),
+    "correlated_values": (_VALUES_ALIKE,),
     "several_sets_of_keys": (_MERGES_ALL,),
     "leaders": (_RANKS_ALIKE, _WINDOWS_ALIKE),
-    "outer_views": (((checker, "_text", _one_join(_text, "LeftOuter", "Inner")),),),
-    "parts_of_the_rows": (((parts, "_split", _any_part),),),
+    "outer_views": (_LEFT_IS_INNER,),
+    "parts_of_the_rows": (_ANY_PART,),
     "wider_views": (_NOTHING_IS_NULL,),
     "rows_found_or_others": (_EXISTS_ALIKE,),
-    "one_of_several_sets": (((lossless, "copies_of", _any_copy),),),
-    "full_views": (((checker, "_text", _one_join(_text, "FullOuter", "LeftOuter")),),),
+    "one_of_several_sets": (_ANY_COPY,),
+    "full_views": (_FULL_IS_LEFT,),
     "ranked_views": (_RANKS_ALIKE, _WINDOWS_ALIKE),
 }
 """By the classes, mistakes in the lemmas that they need."""
 
 
-@pytest.fixture(autouse=True)
-def remembered(monkeypatch: pytest.MonkeyPatch) -> dict[int, tuple[Plan, ProvedRows | NotUnderstood]]:
-    """The forms of plans, each of which is compared with many others."""
-    answer = checker._answer
-    forms: dict[int, tuple[Plan, ProvedRows | NotUnderstood]] = {}
+@pytest.fixture(scope="module")
+def outcome(engine: Engine) -> Outcome:
+    """What one series of cases shows, which all tests look at."""
 
-    def once(plan: Plan) -> ProvedRows:
-        if id(plan) not in forms:
+    async def play() -> Outcome:
+        async with asyncio.timeout(600 + PAIRS * PAIR_SECONDS), planner(engine) as working, planner(engine) as other:
+            return await Series(working, other).play()
+
+    found = asyncio.run(play())
+    print(f"seed {SEED}: {dict(found.counts)}, mistakes: {dict(found.found)}")
+    return found
+
+
+def test_what_is_proved_is_equal_and_nothing_wrong_is_proved(outcome: Outcome) -> None:
+    assert outcome.wrong == []
+    assert outcome.counts["proved"] >= PROVED_LEAST * outcome.counts["right"]
+
+
+def test_a_mistake_in_a_lemma_proves_wrong_rewritings(outcome: Outcome) -> None:
+    """So the test can fail: each class of rewritings finds the mistakes in what it needs."""
+    assert [each for name in CHOSEN for each in named_mistakes(name) if not outcome.found[each]] == []
+
+
+def test_texts_of_plans_are_read_as_the_exact_plans(outcome: Outcome) -> None:
+    """All texts of some trials are read, of right rewritings and wrong ones. Not all are understood, so fewer pairs are
+    proved."""
+    assert outcome.misread == []
+    assert outcome.counts["proved by text"] >= PROVED_BY_TEXT_LEAST * outcome.counts["right by text"]
+
+
+def named_mistakes(name: str) -> dict[str, Mistake]:
+    """The mistakes of a class."""
+    return {f"{name}: {mistake.what}": mistake for mistake in MISTAKES[name]}
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a series has shown."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    """`pairs`: of a query and a rewriting that was made for it; `crossed`: of a query and rewritings that were made for
+    other queries on the same views."""
+    wrong: list[str] = field(default_factory=list)
+    """Rewritings that are proved and are not equal to their queries."""
+    misread: list[str] = field(default_factory=list)
+    """Queries whose plans are others by their texts."""
+    found: Counter[str] = field(default_factory=Counter)
+    """By the mistakes in lemmas: how many rewritings with other rows they prove."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Planned:
+    """A text with Spark's plan of it."""
+
+    text: str
+    plan: Plan
+    read: Plan | None
+    """Its plan, read from its text; None if that is not wanted or not possible."""
+
+    @property
+    def asked(self) -> Asked:
+        return Asked(_over(self.text, "stored"), tuple((each.name, each.type) for each in self.plan.output))
+
+
+@dataclass(slots=True)
+class PlannedTrial:
+    """A trial, with those of its texts that Spark plans."""
+
+    query: Planned
+    right: Planned | None = None
+    wrong: list[tuple[Wrong, Planned]] = field(default_factory=list)
+
+    def rewritings(self) -> Iterator[Planned]:
+        if self.right is not None:
+            yield self.right
+        yield from (planned for _, planned in self.wrong)
+
+
+class Forms:
+    """The forms of plans, each of which is compared with many others, in the place of `checker._answer`."""
+
+    def __init__(self) -> None:
+        self._answer = checker._answer
+        self._known: dict[int, tuple[Plan, ProvedRows | NotUnderstood]] = {}
+
+    def of(self, plan: Plan) -> ProvedRows:
+        if id(plan) not in self._known:
             try:
-                forms[id(plan)] = plan, answer(plan)
+                self._known[id(plan)] = plan, self._answer(plan)
             except NotUnderstood as reason:
-                forms[id(plan)] = plan, reason
-        _, found = forms[id(plan)]
+                self._known[id(plan)] = plan, reason
+        _, found = self._known[id(plan)]
         if isinstance(found, NotUnderstood):
             raise found
         return found
 
-    monkeypatch.setattr(checker, "_answer", once)
-    return forms
+
+@contextmanager
+def remembering(mistake: Mistake | None = None) -> Iterator[None]:
+    """Proves, perhaps with a mistake, and reads each plan once."""
+    with pytest.MonkeyPatch.context() as patch:
+        for replacement in mistake.replaced if mistake is not None else ():
+            patch.setattr(*replacement)
+        patch.setattr(checker, "_answer", Forms().of)
+        yield
 
 
-def test_what_is_proved_is_equal_and_nothing_wrong_is_proved(
-    engine: Engine, remembered: dict[int, tuple[Plan, ProvedRows | NotUnderstood]]
-) -> None:
-    async def check() -> None:
-        async with asyncio.timeout(60 + PAIRS * PAIR_SECONDS), planner(engine) as working:
-            counts = await Proving(working, remembered.clear).run()
-        print(f"seed {SEED}: {dict(counts)}")
-        assert counts["proved"] >= PROVED_LEAST * counts["right"]
-
-    asyncio.run(check())
+Pair = tuple[Planned, Planned]
+"""A query and a rewriting."""
+Explained = Callable[[str], Awaitable[Plan]]
 
 
-def test_a_mistake_in_a_lemma_proves_wrong_rewritings(
-    engine: Engine,
-    remembered: dict[int, tuple[Plan, ProvedRows | NotUnderstood]],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """So the test can fail: each class of rewritings finds the mistakes in what it needs."""
+class Series:
+    """Cases of all classes. What Spark plans for a case serves all that is tried with it, and its rows are compared in
+    few statements."""
 
-    async def check() -> None:
-        async with asyncio.timeout(1_200), planner(engine) as working:
-            proving = Proving(working, remembered.clear)
-            missed = await proving.missed_mistakes(monkeypatch)
-        assert missed == []
-
-    asyncio.run(check())
-
-
-def test_texts_of_plans_are_read_as_the_exact_plans(engine: Engine) -> None:
-    """All texts are tried, right and wrong ones. Not all are read, so fewer pairs are proved."""
-
-    async def check() -> None:
-        pairs = max(PAIRS // 3, 20)
-        async with asyncio.timeout(60 + pairs * PAIR_SECONDS), planner(engine) as working, planner(engine) as other:
-            await other.session.run("SET TIME ZONE 'UTC'")
-            texts = TextPlans()
-            async with texts.of(other.session) as name:
-
-                async def plan(text: str) -> Plan:
-                    exact = await working.plan(text)
-                    if not namespace:
-                        namespace.append(await other.session.run(f"USE {DATABASE}"))
-                    read = await texts.optimized(name, text)
-                    assert renumbered(read) == renumbered(exact), text
-                    return read
-
-                namespace: list[RowList] = []
-                counts = await Proving(working, plan=plan, pairs=pairs).run()
-        print(f"seed {SEED}: {dict(counts)}")
-        assert counts["proved"] >= PROVED_BY_TEXT_LEAST * counts["right"]
-
-    asyncio.run(check())
-
-
-@dataclass(slots=True)
-class Planned:
-    """A trial, with the plans of those of its texts that Spark plans."""
-
-    trial: Trial
-    query: Plan
-    right: Plan | None = None
-    wrong: list[tuple[Wrong, Plan]] = field(default_factory=list)
-
-    def rewritings(self) -> Iterator[tuple[str, Plan]]:
-        if self.right is not None:
-            yield self.trial.right, self.right
-        yield from ((each.sql, plan) for each, plan in self.wrong)
-
-
-class Proving:
-    """Counts what is proved. `pairs`: at least so many of a query and a rewriting that was made for it; `crossed` are
-    those of a query and rewritings that were made for other queries on the same views."""
-
-    def __init__(
-        self,
-        working: Planner,
-        forget: Callable[[], None] = lambda: None,
-        plan: Callable[[str], Awaitable[Plan]] | None = None,
-        pairs: int = PAIRS,
-    ) -> None:
+    def __init__(self, working: Planner, other: Planner) -> None:
+        """`other`: for the texts of plans, in a session that serves for nothing else."""
         self._working = working
-        self._forget = forget
-        self._plan = plan or working.plan
-        self._pairs = pairs
+        self._other = other
         self._random = random.Random(SEED)
-        self._counts: Counter[str] = Counter()
-        self._rows: dict[str, Counter[str] | None] = {}
-        """By texts over the tables as they are; None if Spark refuses one."""
+        self._outcome = Outcome()
+        self._counts = self._outcome.counts
 
-    async def run(self) -> Counter[str]:
-        async with self._database():
-            for name in cycle(CHOSEN):
-                if self._counts["pairs"] >= self._pairs:
+    async def play(self) -> Outcome:
+        texts = TextPlans()
+        async with self._database(), texts.of(self._other.session) as reading:
+            for number in count():
+                chosen = [name for name in CHOSEN if number == 0 or self._is_missing(name, number)]
+                if not chosen:
                     break
-                await self._case(CLASSES[name](self._random))
-        return self._counts
+                for name in chosen:
+                    await self._case(CLASSES[name](self._random), named_mistakes(name), texts, reading)
+        return self._outcome
+
+    def _is_missing(self, name: str, played: int) -> bool:
+        """Whether more cases of a class are wanted."""
+        few = self._counts["pairs"] < PAIRS
+        return few or (played < CASES_FOR_A_MISTAKE and not all(map(self._outcome.found.get, named_mistakes(name))))
 
     @asynccontextmanager
     async def _database(self) -> AsyncIterator[None]:
         execute = self._working.session.run
         await execute(f"CREATE DATABASE {DATABASE}")
         try:
-            for statement in (f"USE {DATABASE}", "SET TIME ZONE 'UTC'", *TABLES.values()):
+            for statement in (f"USE {DATABASE}", "SET TIME ZONE 'UTC'", *QUICK, *TABLES.values()):
                 await execute(statement)
+            for statement in (f"USE {DATABASE}", "SET TIME ZONE 'UTC'"):
+                await self._other.session.run(statement)
             yield
         finally:
             await execute(f"DROP DATABASE {DATABASE} CASCADE")
 
-    async def missed_mistakes(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-        """The classes, with a mistake in the proof by which no wrong rewriting with other rows is proved."""
-        missed: list[str] = []
-        async with self._database():
-            for name, mistakes in MISTAKES.items():
-                waiting = list(mistakes)
-                for _ in range(CASES_FOR_A_MISTAKE):
-                    case = CLASSES[name](self._random)
-                    planned = await self.planned(case, TRIALS_FOR_A_MISTAKE)
-                    waiting = [each for each in waiting if not await self._finds(case, planned, each, monkeypatch)]
-                    if not waiting:
-                        break
-                missed += [f"{name}: {attribute}" for ((_, attribute, _), *_) in waiting]
-        return missed
+    async def _case(self, case: Case, mistakes: Mapping[str, Mistake], texts: TextPlans, reading: bytes) -> None:
+        self._counts[f"cases: {case.kind}"] += 1
+        await self._fill(case)
+        planned: list[PlannedTrial] = []
+        for number, trial in enumerate(islice(case.trials, TRIALS_OF_A_CASE)):
+            explained = partial(texts.optimized, reading) if number < TRIALS_BY_TEXT else None
+            if (found := await self._planned(trial, explained)) is not None:
+                planned.append(found)
+        proved = [*self._proved(case, planned), *self._crossed(case, planned), *self._proved_by_text(case, planned)]
+        suspected = {name: list(self._accepted(case, planned, mistake)) for name, mistake in mistakes.items()}
+        rows = await self._rows([*proved, *(pair for pairs in suspected.values() for pair in pairs)])
+        for query, rewritten in proved:
+            left, right = rows[query], rows[rewritten]
+            if left is None or right is None:
+                self._counts["failed"] += 1
+            elif left != right:
+                more, less = left - right, right - left
+                self._outcome.wrong.append(f"{query.text}\n{rewritten.text}\n{case.views}\n{more}\n{less}")
+            else:
+                self._counts["compared"] += 1
+        for name, pairs in suspected.items():
+            self._outcome.found[name] += sum(rows[query] != rows[rewritten] for query, rewritten in pairs)
 
-    async def _finds(
-        self, case: Case, planned: list[Planned], mistake: Mistake, monkeypatch: pytest.MonkeyPatch
-    ) -> bool:
-        keys = KEYS if case.keyed else {}
-        found: list[tuple[str, str]] = []
-        self._forget()
-        with monkeypatch.context() as patch:
-            for replacement in mistake:
-                patch.setattr(*replacement)
-            for each in planned:
-                found += (
-                    (each.trial.query, wrong.sql)
-                    for wrong, plan in each.wrong
-                    if prove(each.query, plan, keys) == Proved()
-                )
-        self._forget()
-        return any([await self._answer(query) != await self._answer(wrong) for query, wrong in found])
-
-    async def planned(self, case: Case, count: int) -> list[Planned]:
-        """Creates a case's views with random rows, and plans some of its trials."""
+    async def _fill(self, case: Case) -> None:
+        """Creates a case's views, with random rows below them."""
         execute = self._working.session.run
-        self._forget()
-        self._rows.clear()
         for table, values in rows(self._random).items():
             await execute(f"INSERT OVERWRITE {table} VALUES {', '.join(values)}")
         for place, definition in enumerate(case.views):
@@ -305,79 +335,108 @@ class Proving:
             await execute(f"CREATE TABLE stored_{place} USING parquet AS SELECT * FROM defined_{place}")
             storable = can_be_stored(await self._working.plan(f"SELECT * FROM defined_{place}"))
             assert storable == Proved(), f"{storable}: {definition}"
-        found = [await self._planned(trial) for trial in islice(case.trials, count)]
-        return [each for each in found if each is not None]
 
-    async def _planned(self, trial: Trial) -> Planned | None:
-        query = await self._plan_of(trial.query)
+    async def _planned(self, trial: Trial, explained: Explained | None) -> PlannedTrial | None:
+        self._counts["right"] += bool(trial.right)
+        query = await self._plan(trial.query, explained)
         if query is None:
-            self._counts["right"] += bool(trial.right)
             return None
-        found = Planned(trial, query)
+        found = PlannedTrial(query)
         if trial.right:
-            self._counts["right"] += 1
-            found.right = await self._plan_of(trial.right)
+            found.right = await self._plan(trial.right, explained)
+            self._counts["right by text"] += explained is not None
         for each in trial.wrong:
-            if (plan := await self._plan_of(each.sql)) is None:
+            if (planned := await self._plan(each.sql, explained)) is None:
                 self._counts["refused by Spark"] += 1
             else:
-                found.wrong.append((each, plan))
+                found.wrong.append((each, planned))
         return found
 
-    async def _plan_of(self, text: str) -> Plan | None:
+    async def _plan(self, text: str, explained: Explained | None) -> Planned | None:
+        over = _over(text, "defined")
         try:
-            return await self._plan(_over(text, "defined"))
+            plan = await self._working.plan(over)
         except PlanUnavailable as error:
-            print(f"no plan: {error}\n  {text}")
+            print(f"no plan: {str(error).splitlines()[0]}\n  {text}")
             return None
+        read: Plan | None = None
+        if explained is not None:
+            with contextlib.suppress(PlanUnavailable):
+                read = await explained(over)
+            if read is not None and renumbered(read) != renumbered(plan):
+                self._outcome.misread.append(text)
+        return Planned(text, plan, read)
 
-    async def _case(self, case: Case) -> None:
+    def _proved(self, case: Case, planned: list[PlannedTrial]) -> Iterator[Pair]:
+        """The pairs that are proved."""
         keys = KEYS if case.keyed else {}
-        planned = await self.planned(case, TRIALS_OF_A_CASE)
-        for each in planned:
-            trial = each.trial
-            if each.right is not None:
-                self._counts["pairs"] += 1
-                if (result := prove(each.query, each.right, keys)) == Proved():
-                    self._counts["proved"] += 1
-                    await self._compare(case, trial.query, trial.right)
-                else:
-                    self._counts[f"not proved: {case.kind}"] += 1
-                    print(f"not proved: {result}\n  {trial.query}\n  {trial.right}\n  {case.views}")
-            for wrong, plan in each.wrong:
-                self._counts["pairs"] += 1
-                self._counts[f"wrong: {wrong.what}"] += 1
-                if prove(each.query, plan, keys) == Proved():
-                    assert wrong.perhaps, f"{wrong.what}:\n{trial.query}\n{wrong.sql}\n{case.views}"
-                    self._counts["proved, changed nothing"] += 1
-                    await self._compare(case, trial.query, wrong.sql)
-        await self._crossed(case, planned, keys)
+        with remembering():
+            for trial in planned:
+                if (right := trial.right) is not None:
+                    self._counts["pairs"] += 1
+                    if (result := prove(trial.query.plan, right.plan, keys)) == Proved():
+                        self._counts["proved"] += 1
+                        yield trial.query, right
+                    else:
+                        self._counts[f"not proved: {case.kind}"] += 1
+                        print(f"not proved: {result}\n  {trial.query.text}\n  {right.text}\n  {case.views}")
+                for wrong, rewritten in trial.wrong:
+                    self._counts["pairs"] += 1
+                    self._counts[f"wrong: {wrong.what}"] += 1
+                    if prove(trial.query.plan, rewritten.plan, keys) == Proved():
+                        self._counts["proved, changed nothing"] += 1
+                        yield from self._doubted(case, trial.query, wrong, rewritten)
 
-    async def _crossed(self, case: Case, planned: list[Planned], keys: dict[str, TableKeys]) -> None:
-        for one in planned:
-            for text, plan in (its for other in planned if other is not one for its in other.rewritings()):
-                self._counts["crossed"] += 1
-                if prove(one.query, plan, keys) == Proved():
-                    self._counts["crossed, proved"] += 1
-                    await self._compare(case, one.trial.query, text)
-
-    async def _compare(self, case: Case, query: str, rewritten: str) -> None:
-        left, right = await self._answer(query), await self._answer(rewritten)
-        if left is None or right is None:
-            self._counts["failed"] += 1
+    def _doubted(self, case: Case, query: Planned, wrong: Wrong, rewritten: Planned) -> Iterator[Pair]:
+        """A wrong rewriting that is proved is equal all the same, if it can be."""
+        if wrong.perhaps:
+            yield query, rewritten
         else:
-            self._counts["compared"] += 1
-            assert left == right, f"{query}\n{rewritten}\n{case.views}\n{left - right}\n{right - left}"
+            self._outcome.wrong.append(f"{wrong.what}:\n{query.text}\n{rewritten.text}\n{case.views}")
 
-    async def _answer(self, text: str) -> Counter[str] | None:
-        text = _over(text, "stored")
-        if text not in self._rows:
-            try:
-                self._rows[text] = Counter(_shown((await self._working.session.run(text)).rows))
-            except StatementFailed as error:
-                print(f"failed: {error}\n  {text}")
-                self._rows[text] = None
-        return self._rows[text]
+    def _crossed(self, case: Case, planned: list[PlannedTrial]) -> Iterator[Pair]:
+        keys = KEYS if case.keyed else {}
+        with remembering():
+            for one in planned:
+                for rewritten in (its for other in planned if other is not one for its in other.rewritings()):
+                    self._counts["crossed"] += 1
+                    if prove(one.query.plan, rewritten.plan, keys) == Proved():
+                        self._counts["crossed, proved"] += 1
+                        yield one.query, rewritten
+
+    def _proved_by_text(self, case: Case, planned: list[PlannedTrial]) -> Iterator[Pair]:
+        """The pairs that are proved by plans that were read from their texts."""
+        keys = KEYS if case.keyed else {}
+        with remembering():
+            for trial in planned:
+                if (query := trial.query.read) is None:
+                    continue
+                if trial.right is not None and trial.right.read is not None:
+                    proved = prove(query, trial.right.read, keys) == Proved()
+                    self._counts["proved by text"] += proved
+                    if proved:
+                        yield trial.query, trial.right
+                for wrong, rewritten in trial.wrong:
+                    if rewritten.read is not None and prove(query, rewritten.read, keys) == Proved():
+                        yield from self._doubted(case, trial.query, wrong, rewritten)
+
+    def _accepted(self, case: Case, planned: list[PlannedTrial], mistake: Mistake) -> Iterator[Pair]:
+        """The wrong rewritings that a mistake proves."""
+        keys = KEYS if case.keyed else {}
+        with remembering(mistake):
+            for trial in planned:
+                for _, rewritten in trial.wrong:
+                    if prove(trial.query.plan, rewritten.plan, keys) == Proved():
+                        yield trial.query, rewritten
+
+    async def _rows(self, pairs: Iterable[Pair]) -> dict[Planned, Counter[str] | None]:
+        """The rows of all texts over the tables as they are; None if Spark refuses one."""
+        asked = {planned: planned.asked for pair in pairs for planned in pair}
+        found = await answers(self._working, list(asked.values()))
+        return {
+            planned: None if answer is None else Counter(_shown(answer))
+            for planned, answer in zip(asked, found, strict=True)
+        }
 
 
 def _over(text: str, kind: str) -> str:
