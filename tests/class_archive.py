@@ -13,7 +13,8 @@ from typing import Any
 
 import psutil
 from clients import pyhive, rows
-from jvm import FOR_TESTS, JAVA_OPTIONS, class_archive
+from java_sources import compile_java
+from jvm import FOR_TESTS, JAVA_OPTIONS, class_archive, files_archive
 from processes import Engine, Gateway
 
 END_SECONDS = 300.0
@@ -41,6 +42,7 @@ def main() -> None:
     shutil.rmtree(wanted.parent, ignore_errors=True)
     wanted.parent.mkdir(parents=True)
     print("test: writing the archive of Spark's classes", flush=True)
+    compile_java("QuickFiles", files_archive())
     with tempfile.TemporaryDirectory() as directory:
         made = Path(directory) / wanted.name
         _record(Path(directory), made)

@@ -40,6 +40,8 @@ _SPARK = {
     "spark.hadoop.hive.server2.long.polling.timeout": "500ms",
 }
 
+_FILES = "QuickFiles"
+"""The class of their file system: QuickFiles.java."""
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """Spark interprets expressions. For a few rows it would spend a tenth of a test's CPU time on compiling them."""
 
@@ -59,14 +61,33 @@ def spark_java_options(*, archived: bool = True) -> str:
 
 
 def spark_options(*, archived: bool = True) -> dict[str, str]:
-    """Spark's settings for tests, which run many small queries; JAVA_OPTIONS is one of them."""
+    """Spark's settings for tests, which run many small queries; JAVA_OPTIONS is one of them, and those of `class_path`
+    and `spark_java_options`."""
     options = spark_java_options(archived=archived)
-    return {JAVA_OPTIONS: options, **_SPARK, **({} if EVERYTHING else _INTERPRETED)} if options else {}
+    if not options:
+        return {}
+    files = {"spark.hadoop.fs.file.impl": _FILES, **class_path()} if archived and files_archive().exists() else {}
+    return {JAVA_OPTIONS: options, **_SPARK, **files, **({} if EVERYTHING else _INTERPRETED)}
+
+
+def class_path(*archives: Path) -> dict[str, str]:
+    """The setting that adds these archives to what `spark_options` has for the class path of a Spark."""
+    own = [files_archive()] if java_options() and files_archive().exists() else []
+    return {"spark.driver.extraClassPath": ":".join(map(str, (*own, *archives)))}
 
 
 def class_archive() -> Path:
     """The path to which tests/class_archive.py writes the archive for this checkout's Spark."""
+    return _archive("spark", ".jsa")
+
+
+def files_archive() -> Path:
+    """The path to which tests/class_archive.py writes QuickFiles."""
+    return _archive("files", ".jar")
+
+
+def _archive(name: str, suffix: str) -> Path:
     key = hashlib.sha256()
-    for part in ("requirements.lock", "tests/class_archive.py", "tests/jvm.py"):
+    for part in ("requirements.lock", "tests/class_archive.py", "tests/jvm.py", f"tests/{_FILES}.java"):
         key.update((ROOT / part).read_bytes())
-    return ROOT / ".cache" / "java" / f"spark-{key.hexdigest()[:16]}.jsa"
+    return ROOT / ".cache" / "java" / f"{name}-{key.hexdigest()[:16]}{suffix}"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 
-import jpype
-from clients import start_jvm
+from java_sources import compile_java
 
 SETTINGS = {"spark.sql.extensions": "RowPolicies"}
 CLASS = "RowPolicies"
@@ -19,13 +17,7 @@ class RowPolicies:
         self.archive = directory / "policies.jar"
         self._file = directory / "policies.txt"
         self.set()
-        start_jvm()
-        compiler = jpype.JClass("org.codehaus.janino.SimpleCompiler")()
-        source = Path(__file__).with_name(f"{CLASS}.java").read_text(encoding="utf-8")
-        compiler.cook(source.replace('"FILE"', f'"{self._file}"'))
-        with zipfile.ZipFile(self.archive, "w") as archive:
-            for name, code in compiler.getBytecodes().items():
-                archive.writestr(f"{str(name).replace('.', '/')}.class", bytes(code))
+        compile_java(CLASS, self.archive, {'"FILE"': f'"{self._file}"'})
 
     def set(self, *policies: str) -> None:
         """Replaces all policies: `user filter table column number`, `user mask table column number`, or `user deny

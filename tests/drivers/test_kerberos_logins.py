@@ -15,7 +15,7 @@ import kdc
 import pytest
 from clients import SPARK_HOME, pyhive, rows
 from drivers.kerberos_clients import ROWS
-from jvm import JAVA_OPTIONS, spark_java_options
+from jvm import JAVA_OPTIONS, class_path, spark_java_options
 from kdc import FOREIGN, REALM, Kdc
 from processes import ROOT, Engine, Gateway
 
@@ -186,7 +186,7 @@ def test_a_spark_with_kerberos_is_behind_the_gateway(
             tmp_path / "spark",
             spark={
                 JAVA_OPTIONS: f"{spark_java_options()} -Djava.security.krb5.conf={running_kdc.config}",
-                "spark.driver.extraClassPath": str(configuration),
+                **class_path(configuration),
                 f"{hive}.authentication": "KERBEROS",
                 f"{hive}.authentication.kerberos.principal": f"hive/{HOST}@{REALM}",
                 f"{hive}.authentication.kerberos.keytab": str(running_kdc.folder / "gate"),

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import pytest
 from clients import pyhive, rows
+from jvm import class_path
 from processes import Gateway, free_port, wait_until
 from pyhive.exc import OperationalError
 from ranger import EXTENSION, JARS, RangerPolicies, archives_of_authz
@@ -143,7 +144,7 @@ def gateways(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> It
     directory = tmp_path_factory.mktemp("policies")
     policies, port = RowPolicies(directory), free_port()
     spark = {f"engine.{name}": value for name, value in SETTINGS.items()}
-    spark["engine.spark.driver.extraClassPath"] = str(policies.archive)
+    spark |= {f"engine.{name}": value for name, value in class_path(policies.archive).items()}
     log, audit = directory / "gateway.log", directory / "audit.jsonl"
     page = free_port()
     seen = {"log.audit": audit, "metrics.port": port, "page.port": page}
