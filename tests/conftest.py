@@ -17,7 +17,7 @@ from certificates import Certificates, make_certificates
 from hypothesis import HealthCheck, settings
 from jvm import FOR_TESTS, OF_JAVA
 from lake import lake_archives, lake_settings
-from processes import STORAGE, Engine, Gateway
+from processes import STORAGE, Engine, Gateway, Setting
 from spark_releases import CHOSEN, ReleaseServer, chosen_home
 
 os.environ.setdefault(OF_JAVA, FOR_TESTS)
@@ -124,7 +124,9 @@ def start_gateway(engine: Engine, tmp_path: Path) -> Iterator[StartGateway]:
     started: list[Gateway] = []
     storage = f"storage_{next(_storages)}"
 
-    def start(*, constants: Mapping[str, object] | None = None, take_over: bool = False, **settings: object) -> Gateway:
+    def start(
+        *, constants: Mapping[str, object] | None = None, take_over: bool = False, **settings: Setting
+    ) -> Gateway:
         log = tmp_path / f"gateway-{len(started)}.log"
         settings = {"storage.database": storage, **settings}
         upstream = f"{engine.host}:{engine.port}"

@@ -9,6 +9,7 @@ from typing import Any
 
 from joserfc import jwt
 from joserfc.jwk import RSAKey
+from processes import Setting
 
 ISSUER = "https://id.example/realms/bi"
 
@@ -20,7 +21,7 @@ class Issuer:
         self._key = RSAKey.generate_key(2048, {"kid": "of the tests"})
         self._file = folder / "keys.json"
         self._file.write_text(json.dumps({"keys": [self._key.as_dict(private=False)]}))
-        self.settings = {"jwt.issuer": ISSUER, "jwt.audience": "freshgate", "jwt.keys": self._file}
+        self.settings: dict[str, Setting] = {"jwt.issuer": ISSUER, "jwt.audience": "freshgate", "jwt.keys": self._file}
 
     def token(self, user: str, seconds: float = 600.0, **claims: Any) -> str:
         said = {"iss": ISSUER, "aud": "freshgate", "sub": user, "exp": int(time.time() + seconds), **claims}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from argon2 import PasswordHasher
-from processes import Engine, Gateway
+from processes import Engine, Gateway, Setting
 
 from gateway.login import user_file
 
@@ -17,7 +17,7 @@ PASSWORDS = {"ada": "ada's secret", "eve": "eve's secret", "bea": "plain"}
 CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 
 
-def logins_of(users: Path) -> dict[str, object]:
+def logins_of(users: Path) -> dict[str, Setting]:
     """Writes the user file, and returns the settings of a gateway that checks logins against it."""
     user_file.write(users, "".join(f"{user}:{CHEAP.hash(password)}\n" for user, password in PASSWORDS.items()))
     return {"authentication": "file", "authentication.users_file": users}

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import TypeAlias
 
 import psutil
 from forks import Fork
@@ -244,6 +245,10 @@ class ThriftServers:
         self.program.end()
 
 
+Setting: TypeAlias = str | int | float | Path
+"""A value that a setting can have on the command line: mypy finds parameters of `Gateway` among settings."""
+
+
 class Gateway:
     """A `freshgate serve` on a free port. Settings are those of `--set`; `clock` is the file of `clocked_gateway`.
     `script`: another program of the tests that runs a gateway. `constants`: for `tuned_gateway`.
@@ -261,7 +266,7 @@ class Gateway:
         script: str = "",
         take_over: bool = False,
         constants: Mapping[str, object] | None = None,
-        settings: Mapping[str, object] = MappingProxyType({}),
+        settings: Mapping[str, Setting] = MappingProxyType({}),
     ) -> None:
         self.log = log
         if upstream is not None:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from clients import rows
-from processes import Gateway, free_port, wait_until
+from processes import Gateway, Setting, free_port, wait_until
 from prometheus_client.parser import text_string_to_metric_families
 
 
@@ -78,11 +78,11 @@ def start(
     *,
     constants: Mapping[str, object] = MappingProxyType({}),
     script: str = "",
-    settings: Mapping[str, Any] = MappingProxyType({}),
+    settings: Mapping[str, Setting] = MappingProxyType({}),
 ) -> Seen:
     """Starts a gateway. `constants` and `script` are those of `Gateway`."""
     port, audit = free_port(), directory / "audit.jsonl"
-    page = settings.get("page.port", 0)
+    page = int(str(settings.get("page.port", 0)))
     gateway = Gateway(
         directory / "gateway.log",
         upstream=upstream,

@@ -23,10 +23,10 @@ SETTINGS: dict[str, Any] = {
     "listen.http_port": 0,
     "limits.http_session_seconds": HTTP_SESSION_SECONDS,
     "limits.connections": 4000,
-    "constants": {
-        "gateway.assembly.listening.WireLimits.login_seconds": LOGIN_SECONDS,
-        "gateway.assembly.listening.WireLimits.stall_seconds": STALL_SECONDS,
-    },
+}
+CONSTANTS = {
+    "gateway.assembly.listening.WireLimits.login_seconds": LOGIN_SECONDS,
+    "gateway.assembly.listening.WireLimits.stall_seconds": STALL_SECONDS,
 }
 MIB = 1 << 20
 FORGED = "a forged line"
@@ -61,7 +61,9 @@ class Stage:
             upstream = f"{self._engine.host}:{self._engine.port}"
         self.monitor_port = free_port()
         settings = {**SETTINGS, "metrics.port": self.monitor_port}
-        self.gateway = await asyncio.to_thread(lambda: Gateway(self.log, upstream=upstream, settings=settings))
+        self.gateway = await asyncio.to_thread(
+            lambda: Gateway(self.log, upstream=upstream, constants=CONSTANTS, settings=settings)
+        )
         self.process = psutil.Process(self.gateway.pid)
 
     async def close(self) -> None:

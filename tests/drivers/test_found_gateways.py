@@ -16,11 +16,11 @@ from clients import BEELINE_SECONDS, SPARK_HOME
 from drivers.contents import USER
 from drivers.hive_jdbc import OF_SUITE, VERSIONS, connected, texts
 from drivers.test_beelines import BEELINES
-from processes import Engine, Gateway, wait_until
+from processes import Engine, Gateway, Setting, wait_until
 from tiers import sampled
 from zookeeper_server import ZooKeeperServer
 
-SETTINGS = {"listen.http_port": 0, "discovery.namespace": "bi/gateways", "log.level": "DEBUG"}
+SETTINGS: dict[str, Setting] = {"listen.http_port": 0, "discovery.namespace": "bi/gateways", "log.level": "DEBUG"}
 NAMESPACES = {"binary": "bi/gateways", "http": "bi/gateways_http"}
 
 
@@ -41,7 +41,7 @@ def found(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     folder = tmp_path_factory.mktemp("zookeeper")
     zookeeper = ZooKeeperServer(folder)
     log = folder / "gateway.log"
-    settings: dict[str, object] = {**SETTINGS, "discovery.zookeeper": zookeeper.address}
+    settings: dict[str, Setting] = {**SETTINGS, "discovery.zookeeper": zookeeper.address}
     gateway = Gateway(log, upstream=f"{engine.host}:{engine.port}", settings=settings)
     try:
         wait_until(lambda: log.read_text(encoding="utf-8").count("registered in ZooKeeper as") == 2)
@@ -84,14 +84,14 @@ def test_hive_jdbc_reads_there_whether_to_use_tls_and_sasl(
     found: Found, engine: Engine, certificates: Certificates, tmp_path: Path, version: str
 ) -> None:
     trust = f";sslTrustStore={certificates.trust_store};trustStorePassword={PASSWORD}"
-    kinds: dict[str, dict[str, object]] = {
+    kinds: dict[str, dict[str, Setting]] = {
         "tls": {"tls.certificate": certificates.server},
         "nosasl": {"listen.transports": "nosasl"},
     }
     for namespace, settings in kinds.items():
         place = {"discovery.zookeeper": found.zookeeper.address, "discovery.namespace": namespace}
         log = tmp_path / f"{namespace}.log"
-        given: dict[str, object] = {**place, "discovery.address": "localhost", **settings}
+        given: dict[str, Setting] = {**place, "discovery.address": "localhost", **settings}
         gateway = Gateway(log, upstream=f"{engine.host}:{engine.port}", settings=given)
         try:
             wait_until(partial(_is_registered, log))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from clients import pyhive
 from databases import Database, make_database
-from processes import Engine, Gateway, free_port
+from processes import Engine, Gateway, Setting, free_port
 from seen_gateway import Seen
 
 
@@ -29,7 +29,7 @@ def rewriting(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> I
     equal. Each module has a database of its own."""
     directory, port = tmp_path_factory.mktemp("rewriting"), free_port()
     audit = directory / "audit.jsonl"
-    settings: dict[str, object] = {"rewrite.wait": 60, "rewrite.canary": 1, "rewrite.partly_stale": "true"}
+    settings: dict[str, Setting] = {"rewrite.wait": 60, "rewrite.canary": 1, "rewrite.partly_stale": "true"}
     settings |= {"rewrite.advice": "true", "staleness.probe_interval": 0, "access.administrators": "root"}
     settings |= {"log.audit": audit, "log.level": "DEBUG", "metrics.port": port}
     gateway = Gateway(directory / "gateway.log", data_dir=directory / "data", settings=settings)

@@ -14,7 +14,7 @@ import pytest
 from benchmarks.rate_queries import benchmarks
 from benchmarks.rate_views import TPCH
 from clients import Jdbc, pyhive, rows
-from processes import Engine, wait_until
+from processes import Engine, Setting, wait_until
 from pyhive import hive
 from seen_gateway import Seen, start
 from tiers import sampled
@@ -440,7 +440,7 @@ def test_answers_are_compared(house: House, ada: Any) -> None:
 @pytest.mark.thorough
 def test_a_wrong_proof_is_found(engine: Engine, tmp_path: Path) -> None:
     """Within 100 answers."""
-    settings = {
+    settings: dict[str, Setting] = {
         "storage.database": "credulous",
         "rewrite.wait": 60,
         "rewrite.canary": 10,

@@ -24,7 +24,7 @@ from clients import rows, unclosed
 from databases import NAP
 from fault_proxy import Fault, FaultProxy
 from lake import OPEN, VACUUM_AT_ONCE, lake_archives, lake_settings
-from processes import Engine, Gateway, wait_until
+from processes import Engine, Gateway, Setting, wait_until
 from pyhive.exc import OperationalError
 from TCLIService import ttypes
 from tiers import EVERYTHING, sampled
@@ -40,7 +40,7 @@ from sql.texts.open_rows import ROWS_SUFFIX
 TOGETHER = 6
 """Views whose statements are stopped at the same time: the gateway has eight sessions for short statements."""
 STORAGE = "storage_of_faults"
-SETTINGS = {
+SETTINGS: dict[str, Setting] = {
     # Sees the definitions of all views.
     "access.administrators": "tester",
     "storage.database": STORAGE,
@@ -252,7 +252,7 @@ class FaultySite:
         home = self._directory / "engine"
         return Engine(home / "data", archives=lake_archives(), spark=lake_settings(home / "lake"))
 
-    def start(self, *, constants: Mapping[str, object] | None = None, **settings: object) -> Gateway:
+    def start(self, *, constants: Mapping[str, object] | None = None, **settings: Setting) -> Gateway:
         log = self._directory / f"gateway-{next(self._logs)}.log"
         tuned = {**VACUUM_AT_ONCE, **(constants or {})}
         return Gateway(log, upstream=self.proxy.address, constants=tuned, settings={**SETTINGS, **settings})

@@ -5,13 +5,13 @@ A test that fails at Spark itself shows that Spark has fixed the fault.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 from clients import Jdbc, beeline
 from databases import Database
-from processes import Engine, Gateway, wait_until
+from processes import Engine, Gateway, Setting, wait_until
 from raw_session import (
     COLUMNAR,
     FIRST,
@@ -50,17 +50,24 @@ def healed(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     yield from _gateway(engine, tmp_path_factory, "storage_healed", HEALED)
 
 
-def pages_of(most: int) -> dict[str, Any]:
-    """The settings of a gateway whose pages have at most so many bytes."""
-    constants = {"gateway.service.answers.healing.PAGE_BYTES": most}
-    return {"healing": ",".join((*config.HEALED, "long_pages")), "constants": constants}
+SHORT_PAGES = {"healing": ",".join((*config.HEALED, "long_pages"))}
+
+
+def pages_of(most: int) -> dict[str, object]:
+    """The constants of a gateway whose pages have at most so many bytes."""
+    return {"gateway.service.answers.healing.PAGE_BYTES": most}
 
 
 def _gateway(
-    engine: Engine, directories: pytest.TempPathFactory, storage: str, settings: dict[str, Any]
+    engine: Engine,
+    directories: pytest.TempPathFactory,
+    storage: str,
+    settings: Mapping[str, Setting],
+    constants: Mapping[str, object] | None = None,
 ) -> Iterator[Gateway]:
     log = directories.mktemp("gateway") / "gateway.log"
-    running = Gateway(log, upstream=f"{engine.host}:{engine.port}", settings={"storage.database": storage, **settings})
+    upstream, settings = f"{engine.host}:{engine.port}", {"storage.database": storage, **settings}
+    running = Gateway(log, upstream=upstream, constants=constants, settings=settings)
     yield running
     running.stop()
 
@@ -401,7 +408,7 @@ WIDE = "SELECT CAST(id AS STRING) AS n, repeat('x', 400 + int(id * 7919 % 5000))
 @pytest.fixture(scope="module")
 def bounded(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """A gateway with a small limit on the size of pages."""
-    yield from _gateway(engine, tmp_path_factory, "storage_bounded", pages_of(PAGE_BYTES))
+    yield from _gateway(engine, tmp_path_factory, "storage_bounded", SHORT_PAGES, pages_of(PAGE_BYTES))
 
 
 @pytest.mark.parametrize("incremental", ["false", "true"])
@@ -455,7 +462,7 @@ def test_jdbc_reads_results_larger_than_its_message_limit(engine: Engine, start_
     # After this error the driver cannot even close its statement.
     with pytest.raises(Exception, match="MaxMessageSize reached"):
         _lengths(engine.url, sql)
-    gateway: Gateway = start_gateway(**pages_of(20 << 20))
+    gateway: Gateway = start_gateway(constants=pages_of(20 << 20), **SHORT_PAGES)
     assert _lengths(gateway.url, sql) == [(number, 1_000_000) for number in range(110)]
 
 

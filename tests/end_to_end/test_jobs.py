@@ -14,7 +14,7 @@ import pytest
 from clients import pyhive, rows, unclosed
 from databases import NAP, Database
 from lineage_receiver import LineageReceiver
-from processes import Engine, Gateway, wait_until
+from processes import Engine, Gateway, Setting, wait_until
 from pyhive.exc import OperationalError
 
 SLOW = (
@@ -66,21 +66,21 @@ class Site(Database):
 
 
 PATIENCE = 90.0
-SETTINGS = {
+SETTINGS: dict[str, Setting] = {
     "storage.database": "storage_of_jobs",
     "jobs.watch_interval": 1,
     "staleness.probe_interval": 3600,
-    "constants": {
-        "gateway.assembly.refreshes.RefreshJobs.allow_seconds": True,
-        "gateway.assembly.refreshes.RefreshLimits.retry_wait": 0,
-    },
+}
+CONSTANTS = {
+    "gateway.assembly.refreshes.RefreshJobs.allow_seconds": True,
+    "gateway.assembly.refreshes.RefreshLimits.retry_wait": 0,
 }
 
 
 @pytest.fixture(scope="module")
 def served(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     log = tmp_path_factory.mktemp("jobs") / "gateway.log"
-    running = Gateway(log, upstream=f"{engine.host}:{engine.port}", settings=SETTINGS)
+    running = Gateway(log, upstream=f"{engine.host}:{engine.port}", constants=CONSTANTS, settings=SETTINGS)
     yield running
     running.stop()
 
@@ -258,8 +258,8 @@ def test_a_cancelled_reader_does_not_cancel_a_manual_refresh(site: Site) -> None
 def test_refreshes_wait_for_a_slot_and_end_at_the_timeout(database: Database, start_gateway: Any) -> None:
     """The second refresh waits for the first, and runs when the first is cancelled."""
     constants = {"gateway.assembly.refreshes.RefreshLimits.retries": 0}
-    limits = {"refresh.max_concurrent": 1, "refresh.timeout": 10, "constants": constants}
-    gateway: Gateway = start_gateway(**SETTINGS | limits | {"storage.database": f"s_{database.name}"})
+    limits = {"refresh.max_concurrent": 1, "refresh.timeout": 10, "storage.database": f"s_{database.name}"}
+    gateway: Gateway = start_gateway(constants=constants, **SETTINGS | limits)
     with pyhive(gateway.host, gateway.port, database=database.name) as cursor:
         site = Site(database.name, gateway, cursor)
         site.run(

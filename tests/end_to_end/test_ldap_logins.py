@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from clients import Jdbc, pyhive, rows
 from jvm import JAVA_OPTIONS, spark_java_options
-from processes import Engine, Gateway
+from processes import Engine, Gateway, Setting
 from pyhive.exc import OperationalError
 from slapd import ADMINISTRATOR, ADMINISTRATOR_PASSWORD, GROUPS, PASSWORDS, PEOPLE, Slapd
 from tiers import sampled
@@ -45,7 +45,7 @@ def strict(spark_server: None, slapd: Slapd, tmp_path_factory: pytest.TempPathFa
     running.stop()
 
 
-def start(slapd: Slapd, strict: Engine, folder: Path, hand_on: str, **settings: object) -> Gateway:
+def start(slapd: Slapd, strict: Engine, folder: Path, hand_on: str, **settings: Setting) -> Gateway:
     return Gateway(
         folder / "gateway.log",
         upstream=f"{strict.host}:{strict.port}",
@@ -122,7 +122,7 @@ def test_an_account_of_the_file_acts_for_a_group_of_the_directory(slapd: Slapd, 
     users = tmp_path / "users"
     users.write_text(f"superset:{user_file.hash_of('its secret')}\n")
     users.chmod(0o600)
-    rules = {
+    rules: dict[str, Setting] = {
         "authentication": "file, ldap",
         "authentication.users_file": users,
         "ldap.bind_dn": ADMINISTRATOR,

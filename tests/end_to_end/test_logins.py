@@ -28,7 +28,7 @@ from argon2 import PasswordHasher
 from clients import Jdbc, pyhive, rows
 from http_caller import Caller
 from issuers import Issuer
-from processes import Engine, Gateway, free_port, wait_until
+from processes import Engine, Gateway, Setting, free_port, wait_until
 from pyhive.exc import OperationalError
 from recorder import Recorder
 from TCLIService import TCLIService
@@ -56,7 +56,7 @@ PROXY_USER = "hive.server2.proxy.user"
 class Site:
     """A gateway that checks logins, and a recorder of what it sends to Spark."""
 
-    def __init__(self, engine: Engine, folder: Path, **settings: object) -> None:
+    def __init__(self, engine: Engine, folder: Path, **settings: Setting) -> None:
         self.recorder = Recorder(engine.host, engine.port)
         self.users = folder / "users"
         for user, password in PASSWORDS.items():
@@ -316,7 +316,11 @@ def test_an_account_acts_in_the_name_of_its_users(engine: Engine, tmp_path: Path
     groups = tmp_path / "groups"
     groups.write_text("staff: zoe, root\nadmins: ada\n")
     rules = '["eve: group:staff from 127.0.0.1", "ada: eve from 192.0.2.1"]'
-    settings = {"access.impersonators": rules, "storage.database": "storage_acting", "log.audit": audit}
+    settings: dict[str, Setting] = {
+        "access.impersonators": rules,
+        "storage.database": "storage_acting",
+        "log.audit": audit,
+    }
     settings |= {"groups.sources": "file", "groups.file": groups, "access.administrators": "root,group:admins"}
     site = Site(engine, tmp_path, **settings, **{"listen.http_port": 0})
     try:
@@ -399,7 +403,7 @@ def test_refused_logins_slow_no_others(
     (tmp_path / "stranger").mkdir()
     issuer, stranger = Issuer(tmp_path), Issuer(tmp_path / "stranger")
     account = {"authentication.hand_on": "proxy_user", "upstream.user": "svc", "upstream.password": "svc's secret"}
-    place = {"listen.http_port": 0, "storage.database": f"storage_flood_{int(rate)}"}
+    place: dict[str, Setting] = {"listen.http_port": 0, "storage.database": f"storage_flood_{int(rate)}"}
     site = Site(engine, tmp_path, **account, **place, **issuer.settings)
     site.add("ada", PASSWORDS["ada"], PasswordHasher())  # A hash that takes as long as those of users.
     encoded, _, signature = issuer.token("ada").rpartition(".")
@@ -487,7 +491,8 @@ def test_an_owner_mends_a_failing_view_on_the_page(engine: Engine, tmp_path: Pat
     receiver = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
     threading.Thread(target=receiver.serve_forever, daemon=True).start()
     port = free_port()
-    site = Site(engine, tmp_path, **{"page.port": port, "notify.url": f"http://127.0.0.1:{receiver.server_port}/"})
+    settings: dict[str, Setting] = {"page.port": port, "notify.url": f"http://127.0.0.1:{receiver.server_port}/"}
+    site = Site(engine, tmp_path, **settings)
     tab = Tab(port)
     tab.press("/login", user="ada", password=PASSWORDS["ada"], next="/")
     with site.connect("ada") as cursor:

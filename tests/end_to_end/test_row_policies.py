@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import pytest
 from clients import pyhive, rows
 from jvm import class_path
-from processes import Gateway, free_port, wait_until
+from processes import Gateway, Setting, free_port, wait_until
 from pyhive.exc import OperationalError
 from ranger import EXTENSION, JARS, RangerPolicies, archives_of_authz
 from row_policies import SETTINGS, RowPolicies
@@ -147,7 +147,7 @@ def gateways(spark_server: None, tmp_path_factory: pytest.TempPathFactory) -> It
     spark |= {f"engine.{name}": value for name, value in class_path(policies.archive).items()}
     log, audit = directory / "gateway.log", directory / "audit.jsonl"
     page = free_port()
-    seen = {"log.audit": audit, "metrics.port": port, "page.port": page}
+    seen: dict[str, Setting] = {"log.audit": audit, "metrics.port": port, "page.port": page}
     embedded = Gateway(log, data_dir=directory / "data", settings={**GATEWAY, **spark, **seen})
     found = re.search(r"Spark is up at ([\d.]+):(\d+)", log.read_text(encoding="utf-8"))
     assert found is not None

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from clients import pyhive, rows
 from databases import Database
-from processes import Engine, Gateway, wait_until
+from processes import Engine, Gateway, Setting, wait_until
 
 PATIENCE = 120.0
 SCHEDULES = {
@@ -49,7 +49,8 @@ def start(engine: Engine, clock: Clock, tmp_path: Path) -> Iterator[Callable[[],
 
     def begin() -> Gateway:
         log = tmp_path / f"gateway-{len(started)}.log"
-        settings = {"storage.database": "storage_of_schedules", "jobs.time_zone": "UTC", "jobs.watch_interval": 0}
+        settings: dict[str, Setting] = {"storage.database": "storage_of_schedules", "jobs.time_zone": "UTC"}
+        settings["jobs.watch_interval"] = 0
         started.append(Gateway(log, upstream=f"{engine.host}:{engine.port}", clock=clock.file, settings=settings))
         return started[-1]
 

@@ -15,7 +15,7 @@ import pytest
 from clients import pyhive, rows
 from lake import ICEBERG, lake_archives, lake_settings
 from metastore import at_metastore, running_metastore
-from processes import Engine, Gateway
+from processes import Engine, Gateway, Setting
 from pyhive.exc import Error
 from tiers import sampled
 
@@ -104,7 +104,8 @@ def application(folder: Path, settings: dict[str, str]) -> Iterator[Application]
         if "spark.sql.defaultCatalog" not in settings:
             # PyHive starts each session with USE default.
             rows(direct, f"CREATE NAMESPACE {ICEBERG}.default")
-        own = {"staleness.probe_interval": 0, "storage.database": f"storage_{folder.name.rstrip('0123456789')}"}
+        storage = f"storage_{folder.name.rstrip('0123456789')}"
+        own: dict[str, Setting] = {"staleness.probe_interval": 0, "storage.database": storage}
         gateway = Gateway(folder / "gateway.log", upstream=f"{engine.host}:{engine.port}", settings=own)
         stack.callback(gateway.stop)
         yield Application(gateway, stack.enter_context(pyhive(gateway.host, gateway.port)), direct)

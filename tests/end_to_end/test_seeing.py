@@ -238,12 +238,12 @@ def test_a_lost_client_is_audited(seen: Seen) -> None:
 def test_the_readiness_probe_fails_while_spark_is_down(tmp_path: Path) -> None:
     """The gateway has an embedded engine and restarts it."""
     port, audit = free_port(), tmp_path / "audit.jsonl"
-    settings = {
-        "metrics.port": port,
-        "constants": {"gateway.assembly.reporting.Readiness.interval": 0.2},
-        "log.audit": audit,
-    }
-    gateway = Gateway(tmp_path / "gateway.log", data_dir=tmp_path / "data", settings=settings)
+    gateway = Gateway(
+        tmp_path / "gateway.log",
+        data_dir=tmp_path / "data",
+        constants={"gateway.assembly.reporting.Readiness.interval": 0.2},
+        settings={"metrics.port": port, "log.audit": audit},
+    )
     seen = Seen(gateway, port, audit)
     try:
         wait_until(lambda: seen.get("/readyz")[0] == 200, what="the gateway to be ready")

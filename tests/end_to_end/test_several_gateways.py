@@ -11,7 +11,7 @@ import threading
 import time
 import urllib.request
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -45,9 +45,12 @@ class Pair:
         self._start = start
         self._directory = directory
         self._certificates = certificates
+        self.constants: Mapping[str, object] = {}
+        """As those of `Gateway`, for gateways that start later."""
 
     def gateway(self, name: str, **settings: Any) -> Gateway:
         return self._start(
+            constants=self.constants,
             **{
                 "gateways.enabled": "true",
                 "gateways.address": f"127.0.0.1:{free_port()}",
@@ -57,7 +60,7 @@ class Pair:
                 "tls.ports": "http",
                 "log.audit": self.audit(name),
                 **settings,
-            }
+            },
         )
 
     def audit(self, name: str) -> Path:
@@ -636,10 +639,8 @@ def registered(zookeeper: ZooKeeperServer) -> list[str]:
 
 def test_a_leader_that_has_left_zookeeper_is_replaced(pair: Pair, zookeeper: ZooKeeperServer) -> None:
     """Nothing else would show in time that the leader is lost: signs of life may be missing for ten minutes."""
-    settings: dict[str, Any] = {
-        "discovery.zookeeper": zookeeper.address,
-        "constants": {f"gateway.gateways.node.{name}": 600 for name in ("SUSPECTED_SECONDS", "SILENT_SECONDS")},
-    }
+    settings = {"discovery.zookeeper": zookeeper.address}
+    pair.constants = {f"gateway.gateways.node.{name}": 600 for name in ("SUSPECTED_SECONDS", "SILENT_SECONDS")}
     leader, door = pair.gateway("leader", **settings), pair.gateway("door", **settings)
     addresses = sorted(f"{each.host}:{each.port}" for each in (leader, door))
     wait_until(lambda: registered(zookeeper) == addresses, what="both in ZooKeeper")

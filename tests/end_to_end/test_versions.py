@@ -232,8 +232,8 @@ def test_only_versions_in_use_by_transactions_are_kept(base: Database, start_gat
 
 @pytest.mark.thorough
 def test_versions_max_count_makes_refreshes_wait_and_then_fail(base: Database, start_gateway: Any) -> None:
-    settings = {"versions.retention": 0, "versions.max_count": 2, "constants": {WAIT: 1}}
-    gateway: Gateway = start_gateway(**settings)
+    settings = {"versions.retention": 0, "versions.max_count": 2}
+    gateway: Gateway = start_gateway(constants={WAIT: 1}, **settings)
     with session(base, gateway) as writer, session(base, gateway) as reader, ThreadPoolExecutor(1) as pool:
         rows(writer, "CREATE MATERIALIZED VIEW p AS SELECT count(*) AS n FROM t")
         rows(reader, "BEGIN")
@@ -255,8 +255,8 @@ def test_versions_max_count_makes_refreshes_wait_and_then_fail(base: Database, s
 
 @pytest.mark.thorough
 def test_versions_max_bytes_makes_refreshes_fail(base: Database, start_gateway: Any) -> None:
-    settings = {"versions.retention": 0, "versions.max_bytes": 1_000, "constants": {WAIT: 0}}
-    gateway: Gateway = start_gateway(**settings)
+    settings = {"versions.retention": 0, "versions.max_bytes": 1_000}
+    gateway: Gateway = start_gateway(constants={WAIT: 0}, **settings)
     with session(base, gateway) as writer:
         rows(writer, "CREATE MATERIALIZED VIEW p AS SELECT a FROM t")
         rows(writer, "INSERT INTO t SELECT id FROM range(10000)")

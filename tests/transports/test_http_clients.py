@@ -12,7 +12,7 @@ from argon2 import PasswordHasher
 from certificates import Certificates
 from clients import Jdbc, impyla, pyhive, rows
 from http_caller import Caller, message
-from processes import Engine, Gateway, wait_until
+from processes import Engine, Gateway, Setting, wait_until
 from recorder import Recorder
 from sqlalchemy.dialects import registry
 from TCLIService import ttypes
@@ -22,7 +22,7 @@ from gateway.login import user_file
 registry.register("freshgate.http", "gateway.sqlalchemy.dialect", "FreshgateHttpDialect")
 registry.register("freshgate.https", "gateway.sqlalchemy.dialect", "FreshgateHttpsDialect")
 
-SERVED = {"listen.http_port": 0, "storage.database": "storage_http"}
+SERVED: dict[str, Setting] = {"listen.http_port": 0, "storage.database": "storage_http"}
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +151,7 @@ def test_only_forwarded_requests_open_a_connection_to_spark(engine: Engine, tmp_
     recorder, users = Recorder(engine.host, engine.port), tmp_path / "users"
     cheap = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
     user_file.write(users, f"ada:{cheap.hash('secret')}\n")
-    settings = {"listen.http_port": 0, "storage.database": "storage_each", "authentication": "file"}
+    settings: dict[str, Setting] = {"listen.http_port": 0, "storage.database": "storage_each", "authentication": "file"}
     upstream = f"{recorder.host}:{recorder.port}"
     gateway = Gateway(
         tmp_path / "gateway.log", upstream=upstream, settings={**settings, "authentication.users_file": users}

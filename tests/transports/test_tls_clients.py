@@ -16,12 +16,12 @@ import jpype
 import pytest
 from certificates import PASSWORD, Certificates
 from clients import Jdbc, impyla, pyhive, rows
-from processes import Engine, Gateway, environment, wait_until
+from processes import Engine, Gateway, Setting, environment, wait_until
 
 
 @pytest.fixture(scope="module")
 def served(engine: Engine, certificates: Certificates, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    settings = {
+    settings: dict[str, Setting] = {
         "listen.http_port": 0,
         "tls.certificate": certificates.server,
         "storage.database": "storage_tls",

@@ -11,7 +11,7 @@ import pytest
 from certificates import Certificates
 from clients import Jdbc, beeline, pyhive, rows
 from passwords import PASSWORDS, logins_of
-from processes import Gateway, ThriftServers
+from processes import Gateway, Setting, ThriftServers
 from slapd import PASSWORDS as IN_DIRECTORY
 from tiers import sampled
 
@@ -38,7 +38,7 @@ def before(
 ) -> Iterator[Gateway]:
     """A gateway in front of a server of each kind."""
     kind: str = request.param
-    settings: dict[str, object] = {
+    settings: dict[str, Setting] = {
         "listen.http_port": 0,
         "storage.database": f"storage_{next(_numbers)}",
     }
@@ -91,7 +91,7 @@ def test_a_client_gets_the_error_of_spark(before: Gateway) -> None:
 def test_spark_runs_statements_as_the_clients_user(
     thrift_servers: ThriftServers, tmp_path: Path, kind: str, hand_on: str
 ) -> None:
-    settings: dict[str, object] = {
+    settings: dict[str, Setting] = {
         "listen.http_port": 0,
         "storage.database": f"storage_{next(_numbers)}",
         "authentication.hand_on": hand_on,
@@ -115,7 +115,7 @@ def test_spark_runs_statements_as_the_clients_user(
 
 def test_passwords_are_checked_by_spark_over_http(thrift_servers: ThriftServers, tmp_path: Path) -> None:
     """The gateway does not check passwords. Refusals by Spark are delayed, with every transport of the client."""
-    settings: dict[str, object] = {
+    settings: dict[str, Setting] = {
         "listen.http_port": 0,
         "upstream.user": "svc",
         "upstream.password": IN_DIRECTORY["svc"],
