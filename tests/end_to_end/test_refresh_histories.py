@@ -143,9 +143,10 @@ class Tables:
     def happen(self) -> None:
         table = self.chance.choice(("t", "t", "t", "u"))
         kind = self.kinds[table]
-        verbs = ["insert"] * 5 + ["race", "evolve"]
+        # Other columns make two refreshes complete, and so does each of what follows for files.
+        verbs = ["insert"] * 9 + ["race", "race", "evolve"]
         if kind in DELTA | IN_CATALOG:
-            verbs += ["delete", "update", "merge", "compact"]
+            verbs += ["delete", "update", "merge"] * 2 + ["compact"]
         else:
             verbs += ["late", "twin", "vanish", "truncate", "overwrite"]
         if kind in IN_CATALOG:
