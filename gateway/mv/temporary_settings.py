@@ -35,12 +35,13 @@ async def with_settings(
             done.append(name)
             await session.run(f"SET {quote(name)}={quote(value)}")
         for name, value in (wished or {}).items():
+            # Also a cancelled statement may have been executed, and its setting must not stay.
+            done.append(name)
             try:
                 await session.run(f"SET {quote(name)}={quote(value)}")
             except StatementFailed as refusal:
+                done.pop()
                 log.debug("%s stays as it is: %s", name, refusal)
-            else:
-                done.append(name)
         yield
     finally:
         if done:

@@ -134,7 +134,7 @@ class Increments:
         return bool(sizes) and all(sizes) and sum(sizes) < self._from_bytes
 
     def known_bytes(self, view: MaterializedView) -> int:
-        """The bytes of what the view reads; 0 if they are not known without a statement."""
+        """How many bytes the base tables have; 0 if only a statement could tell."""
         return 0 if view.views else self._bytes_of(table for table in view.tables if not table.is_function)
 
     def known_hindrance(self, view: MaterializedView) -> str:
@@ -398,7 +398,8 @@ class Increments:
         floats = await self._floats(view) if subtracts else {}
         rows, appends = _rows(view, outline, analysed.hidden, summands, now, named, floats)
         read = [size] if appends else [size, view.current.stored_bytes]
-        # Changed rows of one table meet all rows of the others; those of two, or of one that is there twice, of all.
+        # The changed rows of one table are joined with the other tables. If two tables have changed, or if a table is
+        # read twice, its own rows are read as well.
         every = again or len(changed) > 1 or len(outline.places) > len(tables)
         joined = [self._known_bytes(base, table) for base, table in tables.items() if every or base not in changed]
         if outline.kind is Kind.ROWS and all(read) and sum(read) <= GATHERED_BYTES_MAX:
@@ -408,8 +409,8 @@ class Increments:
         return Merged(Exact(rows, marks, basis.states, outline.filtered), appends, size, whole, again, shuffles)
 
     def _shuffles(self, view: MaterializedView, read: Sequence[int]) -> int:
-        """As `Merged.shuffles`, for so many bytes of what is read; 0: unknown. Spark's default of 200 partitions, of
-        which each task writes all, takes up to half a second where few rows are shuffled."""
+        """As `Merged.shuffles`. `read`: the bytes of everything that the INSERT reads, 0 where they are unknown. Each
+        task writes all partitions: Spark's default of 200 costs up to half a second where few rows are shuffled."""
         known = self._habits.settings.get(SHUFFLES) or self._habits.defaults.get(SHUFFLES, "")
         if not all(read) or not known.isdecimal() or SHUFFLES in view_properties.session_settings(view.properties):
             return 0
